@@ -7,7 +7,7 @@ from typing import Any
 from irrun.openvino.model import Model
 from irrun.openvino.node import Node, Output
 from irrun.openvino.shape import Dimension
-from irrun.runtime.shape_rules.dimensions import merge
+from irrun.ops.shape_rules.dimensions import merge
 
 __all__ = ["get_batch", "set_batch"]
 

@@ -1,4 +1,4 @@
-"""Inference of element types and shapes of the nodes of a graph, with the rules of `irrun.runtime.shape_rules`."""
+"""Inference of element types and shapes of the nodes of a graph, with the rules of `irrun.ops.shape_rules`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from irrun.ops._support import registry
 from irrun.ops._support.card import Card
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
 from irrun.ops._support.operation import Operation
+from irrun.ops.shape_rules import ShapeError, Value
 from irrun.runtime.shape_inference import infer_outputs
-from irrun.runtime.shape_rules import ShapeError, Value
 
 __all__ = ["compute_node", "count_outputs", "find_operation", "get_known_value", "infer_node"]
 

@@ -13,7 +13,7 @@ from irrun.openvino.shape import PartialShape, Shape
 
 if TYPE_CHECKING:
     from irrun.openvino.node import Node
-    from irrun.runtime.shape_rules import Value
+    from irrun.ops.shape_rules import Value
 
 __all__ = ["ConstOutput", "DescriptorTensor", "DiscreteTypeInfo", "Input", "Output", "PortData"]
 

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-@op("Equal", since=1, kind="elementwise", flops=1, output_types=("boolean",))
+@op("Equal", since=1, kind="elementwise", extremes="ends or equality", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -35,7 +35,7 @@ def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     return np.asarray(a == b)
 
 
-@op("NotEqual", since=1, kind="elementwise", flops=1, output_types=("boolean",))
+@op("NotEqual", since=1, kind="elementwise", extremes="ends or equality", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -48,7 +48,7 @@ def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return np.asarray(a != b)
 
 
-@op("Less", since=1, kind="elementwise", flops=1, output_types=("boolean",))
+@op("Less", since=1, kind="elementwise", extremes="ends", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -61,7 +61,7 @@ def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_
     return np.asarray(a < b)
 
 
-@op("LessEqual", since=1, kind="elementwise", flops=1, output_types=("boolean",))
+@op("LessEqual", since=1, kind="elementwise", extremes="ends", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -74,7 +74,7 @@ def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
     return np.asarray(a <= b)
 
 
-@op("Greater", since=1, kind="elementwise", flops=1, output_types=("boolean",))
+@op("Greater", since=1, kind="elementwise", extremes="ends", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -87,7 +87,7 @@ def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     return np.asarray(a > b)
 
 
-@op("GreaterEqual", since=1, kind="elementwise", flops=1, output_types=("boolean",))
+@op("GreaterEqual", since=1, kind="elementwise", extremes="ends", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def greater_equal_1(

@@ -18,7 +18,7 @@ from irrun.ops._support.registry import op
 __all__ = ["bucketize_3", "if_8", "non_zero_3", "select_1"]
 
 
-@op("Bucketize", since=3, kind="elementwise", discontinuous=True)
+@op("Bucketize", since=3, kind="elementwise", shape="infer_bucketize", discontinuous=True)
 def bucketize_3(
     data: Array,
     buckets: Array,
@@ -67,7 +67,7 @@ def _get_comparison_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint64 if np.uint64 in (a, b) else np.int64)
 
 
-@op("NonZero", since=3, kind="selection", flops=count_inputs(1), output_types=("output_type",))
+@op("NonZero", since=3, kind="selection", shape="infer_non_zero", flops=count_inputs(1), output_types=("output_type",))
 def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) -> Array:
     """Return the coordinates of the elements that are not zero, in row-major order.
 
@@ -89,7 +89,7 @@ def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
     return np.stack(np.nonzero(upcast(data))).astype(output_type.dtype)
 
 
-@op("Select", since=1, kind="elementwise", flops=0, output_types=(1,))
+@op("Select", since=1, kind="elementwise", extremes="ends", shape="infer_selection", flops=0, output_types=(1,))
 def select_1(
     cond: Array,
     then: Array,

@@ -29,6 +29,7 @@ Label = str
     "MatMul",
     since=1,
     kind="product",
+    shape="infer_matmul",
     multiplies_matrices=True,
     is_overwritable=True,
     shaped_by=(),
@@ -78,7 +79,7 @@ def _describe(x: Array, is_transposed: bool) -> str:
     return f"{list(x.shape)}{' transposed' if is_transposed else ''}"
 
 
-@op("GroupedMatMul", since=17, kind="product", flops=count_matmul)
+@op("GroupedMatMul", since=17, kind="product", shape="infer_grouped_product", flops=count_matmul)
 def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None) -> Array:
     """Compute a matrix product for each group of rows or for each matrix of `mat_a`.
 
@@ -132,7 +133,7 @@ def _count_inverse(call: Call) -> int:
     return 2 * int(call.outputs[0].size) * int(call.outputs[0].shape[-1])
 
 
-@op("Inverse", since=14, kind="product", flops=_count_inverse)
+@op("Inverse", since=14, kind="product", shape="infer_inverse", flops=_count_inverse)
 @compute_in_float32
 def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     """Compute the inverse of each matrix.
@@ -180,7 +181,7 @@ class _Term(NamedTuple):
     labels: tuple[Label, ...]
 
 
-@op("Einsum", since=7, kind="product", shaped_by=(), flops=count_einsum)
+@op("Einsum", since=7, kind="product", shape="infer_einsum", shaped_by=(), flops=count_einsum)
 @compute_in_float32
 def einsum_7(*inputs: Array, equation: str) -> Array:
     """Multiply the inputs along labeled axes and sum over the labels that are not in the output.

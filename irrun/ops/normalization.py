@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-@op("BatchNormInference", since=1, kind="elementwise", channel_axis=1, flops=2)
+@op("BatchNormInference", since=1, kind="elementwise", shape="infer_batch_normalization", channel_axis=1, flops=2)
 def batch_norm_inference_1(
     gamma: Array, beta: Array, data: Array, mean: Array, variance: Array, *, epsilon: float
 ) -> Array:
@@ -53,7 +53,7 @@ def batch_norm_inference_1(
     return batch_norm_inference_5(data, gamma, beta, mean, variance, epsilon=epsilon)
 
 
-@op("BatchNormInference", since=5, kind="elementwise", channel_axis=1, flops=2)
+@op("BatchNormInference", since=5, kind="elementwise", shape="infer_batch_normalization", channel_axis=1, flops=2)
 @compute_in_float32
 def batch_norm_inference_5(
     data: Array, gamma: Array, beta: Array, mean: Array, variance: Array, *, epsilon: float
@@ -277,7 +277,7 @@ def _sum_windows(x: Array, axis: int, half: int) -> Array:
     return result
 
 
-@op("GroupNormalization", since=12, kind="rowwise", is_overwritable=True, flops=7)
+@op("GroupNormalization", since=12, kind="rowwise", shape="infer_group_normalization", is_overwritable=True, flops=7)
 @compute_in_float32
 def group_normalization_12(data: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float) -> Array:
     """Normalize each group of channels to mean 0 and variance 1, then scale and shift each channel.

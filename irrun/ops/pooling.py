@@ -31,7 +31,7 @@ I64 = ELEMENT_TYPES["i64"]
 ALL_OUTPUTS = OutputCount(2)
 
 
-@op("MaxPool", since=1, kind="window", shaped_by=(), keeps_values=True, flops=count_taps())
+@op("MaxPool", since=1, kind="window", shape="infer_pooling", shaped_by=(), keeps_values=True, flops=count_taps())
 @compute_in_float32
 def max_pool_1(
     data: Array,
@@ -73,6 +73,7 @@ def max_pool_1(
     "MaxPool",
     since=14,
     kind="window",
+    shape="infer_pooling",
     shaped_by=(),
     keeps_values=True,
     flops=count_taps(),
@@ -82,6 +83,7 @@ def max_pool_1(
     "MaxPool",
     since=8,
     kind="window",
+    shape="infer_pooling",
     shaped_by=(),
     keeps_values=True,
     flops=count_taps(),
@@ -141,8 +143,8 @@ def max_pool_8(
     return values, indices.astype(index_element_type.dtype)
 
 
-@op("AvgPool", since=14, kind="window", is_overwritable=True, shaped_by=(), flops=count_taps())
-@op("AvgPool", since=1, kind="window", is_overwritable=True, shaped_by=(), flops=count_taps())
+@op("AvgPool", since=14, kind="window", shape="infer_pooling", is_overwritable=True, shaped_by=(), flops=count_taps())
+@op("AvgPool", since=1, kind="window", shape="infer_pooling", is_overwritable=True, shaped_by=(), flops=count_taps())
 def avg_pool_1(
     data: Array,
     *,
@@ -187,7 +189,7 @@ def avg_pool_1(
     )
 
 
-@op("AvgPool", since=16, kind="window", is_overwritable=True, shaped_by=(), flops=count_taps())
+@op("AvgPool", since=16, kind="window", shape="infer_pooling", is_overwritable=True, shaped_by=(), flops=count_taps())
 @compute_in_float32
 def avg_pool_16(
     data: Array,
@@ -234,7 +236,7 @@ def avg_pool_16(
     return _divide(total, np.array(math.prod(kernel)), data.dtype)
 
 
-@op("AdaptiveAvgPool", since=8, kind="window", shaped_by=(1,), flops=count_inputs(1))
+@op("AdaptiveAvgPool", since=8, kind="window", shape="infer_adaptive_pooling", shaped_by=(1,), flops=count_inputs(1))
 @compute_in_float32
 def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     """Compute the mean of each window, where the windows are distributed evenly over the spatial axes.
@@ -271,6 +273,7 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     "AdaptiveMaxPool",
     since=8,
     kind="window",
+    shape="infer_adaptive_pooling",
     shaped_by=(1,),
     flops=count_inputs(1),
     output_types=(0, "index_element_type"),

@@ -18,6 +18,7 @@ __all__ = ["fake_convert_13", "fake_quantize_1"]
     "FakeQuantize",
     since=1,
     kind="elementwise",
+    shape="infer_quantization",
     has_levels=True,
     decompression="scale",
     quantizes=True,
@@ -94,7 +95,7 @@ def _quantize(data: Array, in_low: Array, in_range: Array, out_low: Array, out_r
     return result
 
 
-@op("FakeConvert", since=13, kind="elementwise", quantizes=True, discontinuous=True, flops=4)
+@op("FakeConvert", since=13, kind="elementwise", shape="keep_shape", quantizes=True, discontinuous=True, flops=4)
 def fake_convert_13(
     data: Array,
     scale: Array,

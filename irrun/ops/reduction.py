@@ -35,7 +35,15 @@ __all__ = [
 ]
 
 
-@op("ReduceSum", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
+@op(
+    "ReduceSum",
+    since=1,
+    kind="reduction",
+    extremes="ends",
+    shape="infer_reduction",
+    shaped_by=(1,),
+    flops=count_inputs(1),
+)
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_sum_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -47,7 +55,15 @@ def reduce_sum_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return _reduce(np.add, data, _read_axes(axes, data.ndim), keep_dims)
 
 
-@op("ReduceProd", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
+@op(
+    "ReduceProd",
+    since=1,
+    kind="reduction",
+    extremes="ends if nonnegative",
+    shape="infer_reduction",
+    shaped_by=(1,),
+    flops=count_inputs(1),
+)
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_prod_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -59,7 +75,15 @@ def reduce_prod_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array
     return _reduce(np.multiply, data, _read_axes(axes, data.ndim), keep_dims)
 
 
-@op("ReduceMean", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
+@op(
+    "ReduceMean",
+    since=1,
+    kind="reduction",
+    extremes="ends",
+    shape="infer_reduction",
+    shaped_by=(1,),
+    flops=count_inputs(1),
+)
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_mean_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -82,7 +106,15 @@ def reduce_mean_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array
     return divide_toward_zero(total, count)
 
 
-@op("ReduceMax", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
+@op(
+    "ReduceMax",
+    since=1,
+    kind="reduction",
+    extremes="ends",
+    shape="infer_reduction",
+    shaped_by=(1,),
+    flops=count_inputs(1),
+)
 @describes_reduction("Numeric")
 def reduce_max_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the maximum along `axes`.
@@ -99,7 +131,15 @@ def reduce_max_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return _reduce_from(data, axes, ufunc=np.fmax, initial=lowest, keep_dims=keep_dims)
 
 
-@op("ReduceMin", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
+@op(
+    "ReduceMin",
+    since=1,
+    kind="reduction",
+    extremes="ends",
+    shape="infer_reduction",
+    shaped_by=(1,),
+    flops=count_inputs(1),
+)
 @describes_reduction("Numeric")
 def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the minimum along `axes`.
@@ -114,7 +154,7 @@ def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return _reduce_from(data, axes, ufunc=np.fmin, initial=greatest, keep_dims=keep_dims)
 
 
-@op("ReduceL1", since=4, kind="reduction", shaped_by=(1,), flops=count_inputs(2))
+@op("ReduceL1", since=4, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(2))
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -128,7 +168,7 @@ def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return _reduce(np.add, np.abs(data), _read_axes(axes, data.ndim), keep_dims)
 
 
-@op("ReduceL2", since=4, kind="reduction", shaped_by=(1,), flops=count_inputs(2))
+@op("ReduceL2", since=4, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(2))
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -145,7 +185,7 @@ def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return root if data.dtype.kind == "f" else cast_to_integers(root, data.dtype)
 
 
-@op("ReduceLogicalAnd", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
+@op("ReduceLogicalAnd", since=1, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(1))
 @compute_in_native_type
 @describes_reduction("Boolean")
 def reduce_logical_and_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -157,7 +197,7 @@ def reduce_logical_and_1(data: Array, axes: Array, *, keep_dims: bool = False) -
     return np.asarray(np.all(data, _read_axes(axes, data.ndim), keepdims=keep_dims))
 
 
-@op("ReduceLogicalOr", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
+@op("ReduceLogicalOr", since=1, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(1))
 @compute_in_native_type
 @describes_reduction("Boolean")
 def reduce_logical_or_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:

@@ -19,6 +19,7 @@ __all__ = ["reshape_1", "shape_of_1", "shape_of_3", "squeeze_1", "squeeze_15", "
     "ShapeOf",
     since=1,
     kind="generation",
+    shape="infer_shape_of",
     shaped_by=(),
     checks_size=True,
     folding="linear",
@@ -44,6 +45,7 @@ def shape_of_1(data: Array) -> Array:
     "ShapeOf",
     since=3,
     kind="generation",
+    shape="infer_shape_of",
     shaped_by=(),
     checks_size=True,
     folding="linear",
@@ -66,7 +68,16 @@ def shape_of_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
     return np.array(data.shape, output_type.dtype)
 
 
-@op("Reshape", since=1, kind="view", views="contiguous", shaped_by=(1,), folding="linear", flops=0)
+@op(
+    "Reshape",
+    since=1,
+    kind="view",
+    shape="infer_reshape",
+    views="contiguous",
+    shaped_by=(1,),
+    folding="linear",
+    flops=0,
+)
 def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array:
     """Change the shape of `data` and keep the order of its elements.
 
@@ -104,7 +115,16 @@ def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array
     return data.reshape(target)
 
 
-@op("Squeeze", since=1, kind="view", views="contiguous", shaped_by=(1,), folding="linear", flops=0)
+@op(
+    "Squeeze",
+    since=1,
+    kind="view",
+    shape="infer_squeeze",
+    views="contiguous",
+    shaped_by=(1,),
+    folding="linear",
+    flops=0,
+)
 def squeeze_1(data: Array, axes: Array | None = None) -> Array:
     """Remove dimensions of size 1.
 
@@ -129,7 +149,16 @@ def squeeze_1(data: Array, axes: Array | None = None) -> Array:
     return data.reshape([n for i, n in enumerate(data.shape) if n != 1 or i not in squeezed])
 
 
-@op("Squeeze", since=15, kind="view", views="contiguous", shaped_by=(1,), folding="linear", flops=0)
+@op(
+    "Squeeze",
+    since=15,
+    kind="view",
+    shape="infer_squeeze",
+    views="contiguous",
+    shaped_by=(1,),
+    folding="linear",
+    flops=0,
+)
 def squeeze_15(data: Array, axes: Array | None = None, *, allow_axis_skip: bool = False) -> Array:
     """Remove dimensions of size 1.
 
@@ -151,7 +180,16 @@ def squeeze_15(data: Array, axes: Array | None = None, *, allow_axis_skip: bool 
     return squeeze_1(data, axes)
 
 
-@op("Unsqueeze", since=1, kind="view", views="contiguous", shaped_by=(1,), folding="linear", flops=0)
+@op(
+    "Unsqueeze",
+    since=1,
+    kind="view",
+    shape="infer_unsqueeze",
+    views="contiguous",
+    shaped_by=(1,),
+    folding="linear",
+    flops=0,
+)
 def unsqueeze_1(data: Array, axes: Array) -> Array:
     """Insert dimensions of size 1.
 

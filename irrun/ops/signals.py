@@ -22,7 +22,7 @@ from irrun.ops._support.registry import op
 __all__ = ["dft_7", "idft_7", "irdft_9", "istft_16", "rdft_9", "stft_15"]
 
 
-@op("DFT", since=7, flops=count_fourier_transform())
+@op("DFT", since=7, shape="infer_fourier_transform", flops=count_fourier_transform())
 @compute_in_float32
 def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of complex `data` along `axes`.
@@ -48,7 +48,7 @@ def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     return _to_real(np.fft.fftn(values, sizes, transform_axes), data.dtype)
 
 
-@op("IDFT", since=7, flops=count_fourier_transform(is_inverse=True))
+@op("IDFT", since=7, shape="infer_fourier_transform", flops=count_fourier_transform(is_inverse=True))
 @compute_in_float32
 def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the inverse discrete Fourier transform of complex `data` along `axes`.
@@ -74,7 +74,7 @@ def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     return _to_real(np.fft.ifftn(values, sizes, transform_axes), data.dtype)
 
 
-@op("RDFT", since=9, flops=count_fourier_transform(is_real=True))
+@op("RDFT", since=9, shape="infer_real_transform", flops=count_fourier_transform(is_real=True))
 @compute_in_float32
 def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of real `data` along `axes`, without its redundant half.
@@ -105,7 +105,9 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     return _to_real(np.fft.rfftn(data, sizes, transform_axes), data.dtype)
 
 
-@op("IRDFT", since=9, flops=count_fourier_transform(is_real=True, is_inverse=True))
+@op(
+    "IRDFT", since=9, shape="infer_inverse_real_transform", flops=count_fourier_transform(is_real=True, is_inverse=True)
+)
 @compute_in_float32
 def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the inverse of RDFT: real data from one half of a symmetric spectrum.
@@ -155,7 +157,7 @@ def _count_framed(call: Call, spectrum_size: int) -> int:
     return count_frames(size, spectrum_size // (2 * (size // 2 + 1)))
 
 
-@op("STFT", since=15, flops=_count_stft)
+@op("STFT", since=15, shape="infer_short_time_transform", flops=_count_stft)
 @compute_in_float32
 def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, *, transpose_frames: bool) -> Array:
     """Compute the RDFT of overlapping frames of `signal`, multiplied by `window`.
@@ -190,7 +192,7 @@ def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, 
     return _to_real(spectrum, signal.dtype)
 
 
-@op("ISTFT", since=16, flops=_count_istft)
+@op("ISTFT", since=16, shape="infer_inverse_short_time_transform", flops=_count_istft)
 @compute_in_float32
 def istft_16(
     data: Array,

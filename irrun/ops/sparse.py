@@ -37,7 +37,7 @@ def _count_bags(weights: int) -> Counter:
     return count
 
 
-@op("EmbeddingBagOffsetsSum", since=3, kind="reduction", flops=_count_bags(4))
+@op("EmbeddingBagOffsetsSum", since=3, kind="reduction", shape="infer_embedding_bag", flops=_count_bags(4))
 def embedding_bag_offsets_sum_3(
     emb_table: Array,
     indices: Array,
@@ -67,7 +67,7 @@ def embedding_bag_offsets_sum_3(
     return embedding_bag_offsets_15(emb_table, indices, offsets, default_index, per_sample_weights)
 
 
-@op("EmbeddingBagOffsets", since=15, kind="reduction", flops=_count_bags(4))
+@op("EmbeddingBagOffsets", since=15, kind="reduction", shape="infer_embedding_bag", flops=_count_bags(4))
 def embedding_bag_offsets_15(
     emb_table: Array,
     indices: Array,
@@ -110,7 +110,7 @@ def embedding_bag_offsets_15(
     return _reduce_bags(emb_table, indices, bags, len(starts), default_index, per_sample_weights, reduction)
 
 
-@op("EmbeddingBagPackedSum", since=3, kind="reduction", flops=_count_bags(2))
+@op("EmbeddingBagPackedSum", since=3, kind="reduction", shape="infer_packed_embedding_bag", flops=_count_bags(2))
 def embedding_bag_packed_sum_3(emb_table: Array, indices: Array, per_sample_weights: Array | None = None) -> Array:
     """Compute sums of bags of rows of `emb_table`, where each bag is a row of `indices`.
 
@@ -131,7 +131,7 @@ def embedding_bag_packed_sum_3(emb_table: Array, indices: Array, per_sample_weig
     return embedding_bag_packed_15(emb_table, indices, per_sample_weights)
 
 
-@op("EmbeddingBagPacked", since=15, kind="reduction", flops=_count_bags(2))
+@op("EmbeddingBagPacked", since=15, kind="reduction", shape="infer_packed_embedding_bag", flops=_count_bags(2))
 def embedding_bag_packed_15(
     emb_table: Array,
     indices: Array,
@@ -167,7 +167,14 @@ def embedding_bag_packed_15(
     return _reduce_bags(emb_table, indices.reshape(-1), bags, indices.shape[0], None, weights, reduction)
 
 
-@op("EmbeddingSegmentsSum", since=3, kind="reduction", shaped_by=(3,), flops=_count_bags(5))
+@op(
+    "EmbeddingSegmentsSum",
+    since=3,
+    kind="reduction",
+    shape="infer_embedding_segments",
+    shaped_by=(3,),
+    flops=_count_bags(5),
+)
 def embedding_segments_sum_3(
     emb_table: Array,
     indices: Array,
@@ -247,7 +254,15 @@ def _reduce_rows(rows: Array, bags: Array, count: int, reduction: Reduction) -> 
     return result
 
 
-@op("SparseFillEmptyRows", since=16, kind="selection", shaped_by=(0, 1, 2), flops=0, output_types=(2, 0, "boolean"))
+@op(
+    "SparseFillEmptyRows",
+    since=16,
+    kind="selection",
+    shape="infer_filled_rows",
+    shaped_by=(0, 1, 2),
+    flops=0,
+    output_types=(2, 0, "boolean"),
+)
 def sparse_fill_empty_rows_16(
     values: Array, dense_shape: Array, indices: Array, default_value: Array
 ) -> tuple[Array, Array, Array]:

@@ -30,7 +30,7 @@ PROMOTABLE = frozenset(
 COMMON_FLOATS = {frozenset(("f8e4m3", "f8e5m2")): "f16", frozenset(("bf16", "f16")): "f32"}
 
 
-@op("Convert", since=1, kind="elementwise", converts=True, flops=0)
+@op("Convert", since=1, kind="elementwise", extremes="kept", shape="keep_shape", converts=True, flops=0)
 def convert_1(data: Array, *, destination_type: ElementType) -> Array:
     """Convert `data` to another element type.
 
@@ -56,7 +56,7 @@ def convert_1(data: Array, *, destination_type: ElementType) -> Array:
     return convert(data, destination_type)
 
 
-@op("ConvertLike", since=1, kind="elementwise", flops=0, output_types=(1,))
+@op("ConvertLike", since=1, kind="elementwise", extremes="kept", shape="keep_shape", flops=0, output_types=(1,))
 def convert_like_1(data: Array, like: Array) -> Array:
     """Convert `data` to the element type of `like`, by the rules of Convert.
 
@@ -76,7 +76,7 @@ def convert_like_1(data: Array, like: Array) -> Array:
     return convert(data, ElementType.of(like.dtype))
 
 
-@op("ConvertPromoteTypes", since=14, kind="elementwise", flops=0)
+@op("ConvertPromoteTypes", since=14, kind="elementwise", shape="infer_promotion", flops=0)
 def convert_promote_types_14(
     input_0: Array,
     input_1: Array,
@@ -165,7 +165,15 @@ def _find_common_integer(
     return u64_target if unsafe else None
 
 
-@op("StringTensorPack", since=15, kind="movement", folding="linear", flops=0, output_types=("string",))
+@op(
+    "StringTensorPack",
+    since=15,
+    kind="movement",
+    shape="infer_packed_strings",
+    folding="linear",
+    flops=0,
+    output_types=("string",),
+)
 def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     """Create strings from ranges of UTF-8 text.
 
@@ -200,7 +208,15 @@ def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     return np.asarray(strings.reshape(begins.shape))
 
 
-@op("StringTensorUnpack", since=15, kind="movement", folding="linear", flops=0, output_types=("i32", "i32", "u8"))
+@op(
+    "StringTensorUnpack",
+    since=15,
+    kind="movement",
+    shape="infer_unpacked_strings",
+    folding="linear",
+    flops=0,
+    output_types=("i32", "i32", "u8"),
+)
 def string_tensor_unpack_15(data: Array) -> tuple[Array, Array, Array]:
     """Concatenate all strings, and return the text and the range of each string in it.
 

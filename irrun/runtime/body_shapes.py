@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from irrun.ir.graph import Body, Layer, PortMapEntry
-from irrun.runtime.shape_rules import ShapeError, Value
-from irrun.runtime.shape_rules.axes import check_axis
-from irrun.runtime.shape_rules.dimensions import (
+from irrun.ops.shape_rules import ShapeError, Value
+from irrun.ops.shape_rules.axes import check_axis
+from irrun.ops.shape_rules.dimensions import (
     ONE,
     contains,
     count_elements,

@@ -13,8 +13,8 @@ from irrun.ir.graph import Layer
 from irrun.ops._support import registry
 from irrun.ops._support.context import OutputCount
 from irrun.ops._support.operation import Operation
-from irrun.runtime.shape_rules import VALUE_LIMIT, Inputs, ShapeError, Shapes, Value, find_rule
-from irrun.runtime.shape_rules.bounds import infer_bounds, make_shape_bounds
+from irrun.ops.shape_rules import VALUE_LIMIT, Inputs, ShapeError, Shapes, Value, find_rule
+from irrun.ops.shape_rules.bounds import infer_bounds, make_shape_bounds
 from irrun.shapes import MAX_RANK, UNBOUNDED, DynamicDimension, PartialShape
 
 __all__ = ["infer_layer"]

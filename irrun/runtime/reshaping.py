@@ -8,10 +8,10 @@ from irrun.errors import InputError
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.ir.structure import sort_layers
+from irrun.ops.shape_rules import Value
+from irrun.ops.shape_rules.dimensions import contains, may_equal
 from irrun.runtime.fixed_shapes import relax_fixed_shapes
 from irrun.runtime.shape_inference import Address, GraphInference
-from irrun.runtime.shape_rules import Value
-from irrun.runtime.shape_rules.dimensions import contains, may_equal
 from irrun.shapes import PartialShape
 
 __all__ = ["reshape_model"]

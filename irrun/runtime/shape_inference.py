@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.structure import is_placeholder, sort_layers
+from irrun.ops.shape_rules import ShapeError, Value
 from irrun.runtime.body_shapes import infer_bodies
 from irrun.runtime.layer_shapes import infer_layer
-from irrun.runtime.shape_rules import ShapeError, Value
 
 __all__ = ["Address", "Failure", "GraphInference", "infer_outputs"]
 

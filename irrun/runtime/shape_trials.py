@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from irrun.ir.graph import Graph, Layer, OutputAddress
+from irrun.ops.shape_rules import Value
 from irrun.runtime.shape_inference import GraphInference
-from irrun.runtime.shape_rules import Value
 from irrun.shapes import PartialShape
 
 __all__ = ["ShapeTrial", "try_shapes"]

@@ -20,9 +20,9 @@ from irrun.ir.weights import WeightsSource
 from irrun.ops._support import registry
 from irrun.ops._support.context import BodyRunner
 from irrun.ops._support.operation import Operation, check_operation_list
+from irrun.ops.shape_rules import Value
+from irrun.ops.shape_rules.dimensions import may_equal
 from irrun.runtime.shape_inference import GraphInference
-from irrun.runtime.shape_rules import Value
-from irrun.runtime.shape_rules.dimensions import may_equal
 from irrun.shapes import PartialShape
 
 __all__ = ["check_operations", "validate"]

@@ -9,10 +9,12 @@ pytest.importorskip("openvino")
 
 from conformance.harness import GENERATORS, list_cases, load_generators
 
-from irrun.element_types import ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.ops._support import registry
 from irrun.ops._support.autoload import load_all
 from irrun.ops._support.context import OutputCount
+from irrun.ops.shape_rules import Value, find_rule
+from irrun.ops.shape_rules.bounds import infer_bounds
 
 load_generators()
 load_all()
@@ -238,3 +240,34 @@ def test_products_multiply_the_last_two_axes(operation):
         np.testing.assert_allclose(result, np.matmul(a, b), rtol=1e-3, atol=1e-3)
         checked += 1
     assert checked
+
+
+@pytest.mark.parametrize("operation", list(registry.list_operations()), ids=str)
+def test_shape_rules_exist(operation):
+    """Only operations that the inference of shapes knows, and operations with bodies, have no rule."""
+    is_structural = operation.type in ("Constant", "Parameter", "Result")
+    assert (find_rule(operation) is None) == (operation.kind == "control" or is_structural)
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.extremes], ids=str)
+def test_values_are_within_the_inferred_bounds(operation):
+    """Integers in random intervals give results between the bounds that follow from the intervals."""
+    random = np.random.default_rng(list(operation.type.encode()))
+    attributes = operation.bind(
+        {a.name: "i64" if a.type is ElementType else "3" for a in operation.attributes if a.required}
+    )
+    is_reduction = operation.kind == "reduction"
+    count = 1 if is_reduction else sum(not i.optional for i in operation.inputs)
+    i64 = ELEMENT_TYPES["boolean" if "boolean" in operation.output_types else "i64"]
+    axes = [np.array([0])] if is_reduction else []
+    for _ in range(20):
+        low = random.integers(1, 12, (count, 5))
+        high = low + random.integers(0, 4, low.shape) * random.integers(0, 2, low.shape)
+        values = [Value(None, None, (a.astype(float), b.astype(float))) for a, b in zip(low, high, strict=True)]
+        known = [Value.of_array(array) for array in axes]
+        (bounds,) = infer_bounds(operation, attributes, [*values, *known], i64)
+        for _ in range(20):
+            point = list(random.integers(low, high + 1))
+            (result,) = call(operation, [*point, *axes], {a: str(v) for a, v in attributes.items()})[:1]
+            assert (bounds[0] <= result).all()
+            assert (result <= bounds[1]).all()

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
         kind: Kind
         folding: Folding
         flops: Flops
+        shape: str | None
         shaped_by: tuple[int, ...] | None
         scalars: tuple[int, ...]
         discontinuous: bool
         quantizes: bool
         channel_axis: int | None
         has_groups: bool
+        gates: int | None
         keeps_values: bool
+        extremes: Extremes | None
         lengths: int | None
         checks_size: bool
         index_range: GetIndexRange | None
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
         decompression: Decompression | None
 
 
-__all__ = ["Card", "Decompression", "Folding", "Kind", "Views"]
+__all__ = ["Card", "Decompression", "Extremes", "Folding", "Kind", "Views"]
 
 #: What an operation does:
 #:
@@ -92,6 +95,17 @@ Folding = Literal["linear", "small", "never"]
 #: - "strided": any views.
 Views = Literal["contiguous", "strided"]
 
+#: Where the elements of a result have their lowest and highest values, if each element of an input is in an interval:
+#:
+#: - "kept": the result is the first input, perhaps in another type.
+#: - "ends": where all elements are at one end of their interval, for one of the combinations of ends. Reductions have
+#:   them where all elements are at the same end.
+#: - "ends if nonnegative": as "ends" if no element is negative, unknown otherwise.
+#: - "ends or zero": at the ends, or at 0.
+#: - "ends or equality": at the ends, or where two inputs are equal.
+#: - "points": unknown, unless the intervals are points.
+Extremes = Literal["kept", "ends", "ends if nonnegative", "ends or zero", "ends or equality", "points"]
+
 #: What an operation does in chains that decompress weights: each has at least one "scale"; a "step" is any other one.
 Decompression = Literal["scale", "step"]
 
@@ -106,6 +120,9 @@ class Card:
             elementwise operations, "never" for random ones, and "small" for all others.
         flops: The number of arithmetic operations, two per multiply-add: per element of the first output, or as a
             function of a call (see `flops.py`); None if there is no such number.
+        shape: The rule for the shapes of the outputs, a function of `irrun.ops.shape_rules`; None if they are found by
+            running the kernel on examples. The default is `broadcast_operands` for elementwise operations and
+            `keep_shape` for rowwise ones.
         shaped_by: The inputs whose values determine the shapes of the outputs, besides the shapes of all inputs. None
             if it is unknown, or if the shapes depend on the data. The default is () for elementwise and rowwise
             operations.
@@ -116,8 +133,11 @@ class Card:
         channel_axis: The axis of the first output whose elements are channels, where each channel should carry
             information; None for operations without channels.
         has_groups: Whether the first axis of the weights counts groups of channels.
+        gates: The number of gates of a recurrent cell or sequence, whose weights have as many rows per hidden element.
         keeps_values: Whether each element of the first output is an element of the inputs that are no parameters, which
             is the default for views. A window outside of the data gives the lowest number of the type.
+        extremes: Where the first output has its lowest and highest values; see `Extremes`. Bounds of shapes that are
+            computed follow from it. None if it is unknown, and for movements and views.
         lengths: The input with the lengths of sequences, after which the first output is undefined in OpenVINO; None
             for operations without lengths.
         checks_size: Whether the kernel checks the size of its result by `check_allocation`.
@@ -148,13 +168,16 @@ class Card:
     kind: Kind = "other"
     folding: Folding = "small"
     flops: Flops = None
+    shape: str | None = None
     shaped_by: tuple[int, ...] | None = None
     scalars: tuple[int, ...] = ()
     discontinuous: bool = False
     quantizes: bool = False
     channel_axis: int | None = None
     has_groups: bool = False
+    gates: int | None = None
     keeps_values: bool = False
+    extremes: Extremes | None = None
     lengths: int | None = None
     checks_size: bool = False
     index_range: GetIndexRange | None = None
@@ -173,6 +196,8 @@ class Card:
     def __post_init__(self) -> None:
         if self.kind in ("elementwise", "rowwise") and self.shaped_by is None:
             object.__setattr__(self, "shaped_by", ())
+        if self.kind in ("elementwise", "rowwise") and self.shape is None:
+            object.__setattr__(self, "shape", "broadcast_operands" if self.kind == "elementwise" else "keep_shape")
         if self.kind == "elementwise" and self.folding == "small":
             object.__setattr__(self, "folding", "linear")
         if self.kind == "view":

@@ -127,22 +127,21 @@ def count_taps(attribute: str = "kernel") -> Counter:
     return count
 
 
-def count_recurrent(gates: int, pointwise: int, weights: int) -> Counter:
+def count_recurrent(pointwise: int, weights: int) -> Counter:
     """Return a counter for recurrent cells and sequences.
 
     Args:
-        gates: The number of gates, each a product of the input and the hidden state with weights.
         pointwise: The number of other operations for each element of the hidden state: biases, activations, products.
         weights: The position of the weights of the input, of shape [..., gates * hidden, input].
     """
 
     def count(call: Call) -> int:
-        hidden, size = int(call.attributes["hidden_size"]), call.get_shape(weights)[-1]
+        hidden, (rows, size) = int(call.attributes["hidden_size"]), call.get_shape(weights)[-2:]
         shape = call.get_shape(0)
         directions = 2 if call.attributes.get("direction") == "bidirectional" else 1
         steps = math.prod(shape[:-1]) * directions
         extra = int(pointwise + bool(call.attributes.get("linear_before_reset")))
-        return steps * hidden * (2 * gates * (size + hidden) + extra)
+        return steps * (2 * rows * (size + hidden) + hidden * extra)
 
     return count
 

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 
-@op("Relu", since=1, kind="elementwise", channel_axis=1, flops=1)
+@op("Relu", since=1, kind="elementwise", extremes="ends", channel_axis=1, flops=1)
 @compute_in_native_type
 @describes_unary("Numeric")
 def relu_1(data: Array) -> Array:
@@ -58,7 +58,7 @@ def relu_1(data: Array) -> Array:
     return np.asarray(np.maximum(data, data.dtype.type(0)))
 
 
-@op("PRelu", since=1, kind="elementwise", channel_axis=1, flops=2)
+@op("PRelu", since=1, kind="elementwise", shape="infer_prelu", channel_axis=1, flops=2)
 @compute_in_native_type
 def p_relu_1(data: Array, slope: Array) -> Array:
     """Multiply negative values by `slope`.
@@ -92,7 +92,7 @@ def p_relu_1(data: Array, slope: Array) -> Array:
     return np.asarray(np.maximum(data, 0) + np.minimum(data, 0) * slope)
 
 
-@op("Clamp", since=1, kind="elementwise", channel_axis=1, flops=2)
+@op("Clamp", since=1, kind="elementwise", extremes="ends", shape="infer_clamp", channel_axis=1, flops=2)
 def clamp_1(data: Array, *, min: float, max: float) -> Array:
     """Limit values to [min, max]; NaN is unchanged.
 
@@ -156,7 +156,7 @@ def _compute_elu(x: Array, alpha: float, *, single: bool) -> Array:
     return np.maximum(x, 0) + alpha * negative * (x < 0)
 
 
-@op("Selu", since=1, kind="elementwise", scalars=(1, 2), flops=4)
+@op("Selu", since=1, kind="elementwise", shape="keep_shape", scalars=(1, 2), flops=4)
 def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     """Compute `lambda * data`, or `lambda * alpha * (exp(data) - 1)` where `data` is negative.
 
@@ -336,7 +336,7 @@ def h_swish_4(data: Array) -> Array:
     return np.asarray(data * np.clip(data + 3, 0, 6) / 6)
 
 
-@op("HardSigmoid", since=1, kind="elementwise", scalars=(1, 2), flops=4)
+@op("HardSigmoid", since=1, kind="elementwise", shape="keep_shape", scalars=(1, 2), flops=4)
 @compute_in_float64()
 def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
     """Compute `min(max(alpha * data + beta, 0), 1)`; NaN becomes 1, as in the reference implementation.
@@ -359,7 +359,7 @@ def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
     return np.asarray(np.maximum(np.fmin(slope * data + offset, 1), 0))
 
 
-@op("Identity", since=16, kind="view", folding="linear", flops=0)
+@op("Identity", since=16, kind="view", shape="keep_shape", folding="linear", flops=0)
 def identity_16(data: Array) -> Array:
     """Return `data` itself.
 

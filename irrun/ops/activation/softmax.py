@@ -12,7 +12,7 @@ from irrun.ops._support.registry import op
 __all__ = ["log_softmax_5", "softmax_1", "softmax_8"]
 
 
-@op("Softmax", since=1, kind="rowwise", is_overwritable=True, folding="linear", flops=5)
+@op("Softmax", since=1, kind="rowwise", shape="infer_along_axis", is_overwritable=True, folding="linear", flops=5)
 def softmax_1(data: Array, *, axis: int = 1) -> Array:
     """Divide `exp(data)` by its sum along `axis`.
 
@@ -34,7 +34,7 @@ def softmax_1(data: Array, *, axis: int = 1) -> Array:
     return softmax_8(data, axis=axis)
 
 
-@op("Softmax", since=8, kind="rowwise", is_overwritable=True, folding="linear", flops=5)
+@op("Softmax", since=8, kind="rowwise", shape="infer_along_axis", is_overwritable=True, folding="linear", flops=5)
 @compute_in_float32
 def softmax_8(data: Array, *, axis: int = 1) -> Array:
     """Divide `exp(data)` by its sum along `axis`.
@@ -63,7 +63,7 @@ def softmax_8(data: Array, *, axis: int = 1) -> Array:
     return weights
 
 
-@op("LogSoftmax", since=5, kind="rowwise", folding="linear", flops=5)
+@op("LogSoftmax", since=5, kind="rowwise", shape="infer_along_axis", folding="linear", flops=5)
 @compute_in_float32
 def log_softmax_5(data: Array, *, axis: int = 1) -> Array:
     """Compute the logarithm of Softmax along `axis`, without its loss of precision.

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-@op("Add", since=1, kind="elementwise", decompression="step", channel_axis=1, flops=1)
+@op("Add", since=1, kind="elementwise", extremes="ends", decompression="step", channel_axis=1, flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -46,7 +46,7 @@ def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     return np.asarray(a + b)
 
 
-@op("Subtract", since=1, kind="elementwise", decompression="step", flops=1)
+@op("Subtract", since=1, kind="elementwise", extremes="ends", decompression="step", flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -59,7 +59,7 @@ def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     return np.asarray(a - b)
 
 
-@op("Multiply", since=1, kind="elementwise", decompression="scale", channel_axis=1, flops=1)
+@op("Multiply", since=1, kind="elementwise", extremes="ends", decompression="scale", channel_axis=1, flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -72,7 +72,7 @@ def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     return np.asarray(a * b)
 
 
-@op("Divide", since=1, kind="elementwise", decompression="step", flops=1)
+@op("Divide", since=1, kind="elementwise", extremes="ends", decompression="step", flops=1)
 @compute_in_native_type
 def divide_1(
     a: Array,
@@ -109,7 +109,7 @@ def divide_1(
     return _divide_integers(np.floor_divide if m_pythondiv else divide_toward_zero, a, b)
 
 
-@op("Mod", since=1, kind="elementwise", discontinuous=True, flops=1)
+@op("Mod", since=1, kind="elementwise", extremes="points", discontinuous=True, flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -127,7 +127,7 @@ def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     return _divide_integers(np.fmod, a, b)
 
 
-@op("FloorMod", since=1, kind="elementwise", discontinuous=True, flops=1)
+@op("FloorMod", since=1, kind="elementwise", extremes="points", discontinuous=True, flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -145,7 +145,7 @@ def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return _divide_integers(np.mod, a, b)
 
 
-@op("Power", since=1, kind="elementwise", flops=1, aliases=("Pow",))
+@op("Power", since=1, kind="elementwise", extremes="ends if nonnegative", flops=1, aliases=("Pow",))
 @compute_in_native_type
 @describes_binary("Numeric")
 def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -179,7 +179,7 @@ def squared_difference_1(
     return np.asarray(difference * difference)
 
 
-@op("Maximum", since=1, kind="elementwise", flops=1)
+@op("Maximum", since=1, kind="elementwise", extremes="ends", flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -194,7 +194,7 @@ def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     return _replace_nan(np.asarray(np.maximum(a, b)), a)
 
 
-@op("Minimum", since=1, kind="elementwise", flops=1)
+@op("Minimum", since=1, kind="elementwise", extremes="ends", flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def minimum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:

@@ -14,7 +14,7 @@ from irrun.ops._support.registry import op
 __all__ = ["cum_sum_3"]
 
 
-@op("CumSum", since=3, kind="rowwise", folding="linear", flops=1)
+@op("CumSum", since=3, kind="rowwise", shape="infer_along_axes", folding="linear", flops=1)
 @compute_in_native_type
 def cum_sum_3(data: Array, axis: Array | None = None, *, exclusive: bool = False, reverse: bool = False) -> Array:
     """Compute cumulative sums along `axis`; integers wrap.

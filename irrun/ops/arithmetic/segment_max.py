@@ -35,6 +35,7 @@ def _get_index_range(call: Call) -> IndexRange | None:
     "SegmentMax",
     since=16,
     kind="reduction",
+    shape="infer_segment_max",
     shaped_by=(1, 2),
     folding="linear",
     flops=count_inputs(1),

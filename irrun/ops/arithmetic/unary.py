@@ -48,7 +48,7 @@ def _round_floats(kernel: Kernel) -> Kernel:
     return wrapper
 
 
-@op("Abs", since=1, kind="elementwise", flops=1)
+@op("Abs", since=1, kind="elementwise", extremes="ends or zero", flops=1)
 @compute_in_native_type
 @describes_unary("Numeric")
 def abs_1(data: Array) -> Array:
@@ -60,7 +60,7 @@ def abs_1(data: Array) -> Array:
     return np.asarray(np.abs(data))
 
 
-@op("Negative", since=1, kind="elementwise", flops=1)
+@op("Negative", since=1, kind="elementwise", extremes="ends", flops=1)
 @compute_in_native_type
 @describes_unary("Numeric")
 def negative_1(data: Array) -> Array:
@@ -84,7 +84,7 @@ def sign_1(data: Array) -> Array:
     return np.asarray(np.sign(data))
 
 
-@op("Ceiling", since=1, kind="elementwise", discontinuous=True, flops=1, aliases=("Ceil",))
+@op("Ceiling", since=1, kind="elementwise", extremes="ends", discontinuous=True, flops=1, aliases=("Ceil",))
 @_round_floats
 @describes_unary("Numeric")
 def ceiling_1(data: Array) -> Array:
@@ -96,7 +96,7 @@ def ceiling_1(data: Array) -> Array:
     return np.asarray(np.ceil(data))
 
 
-@op("Floor", since=1, kind="elementwise", discontinuous=True, flops=1)
+@op("Floor", since=1, kind="elementwise", extremes="ends", discontinuous=True, flops=1)
 @_round_floats
 @describes_unary("Numeric")
 def floor_1(data: Array) -> Array:
@@ -126,7 +126,7 @@ def round_5(data: Array, *, mode: Literal["half_to_even", "half_away_from_zero"]
     return np.asarray(np.rint(data)) if mode == "half_to_even" else round_half_away(data)
 
 
-@op("Sqrt", since=1, kind="elementwise", flops=1)
+@op("Sqrt", since=1, kind="elementwise", extremes="ends", flops=1)
 @compute_in_float64(only_integers=True)
 @describes_unary("Numeric", integers="rounded")
 def sqrt_1(data: Array) -> Array:

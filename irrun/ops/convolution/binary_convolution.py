@@ -17,7 +17,7 @@ from irrun.ops._support.windows import AutoPad, create_windows
 __all__ = ["binary_convolution_1"]
 
 
-@op("BinaryConvolution", since=1, kind="window", flops=count_convolution())
+@op("BinaryConvolution", since=1, kind="window", shape="infer_convolution", flops=count_convolution())
 def binary_convolution_1(
     data: Array,
     filters: Array,

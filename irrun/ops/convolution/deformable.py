@@ -28,7 +28,14 @@ def _count_flops(call: Call) -> int:
     return int(2 * output.size * math.prod(filters[1:])) + int(samples) * (8 + call.has_input(3))
 
 
-@op("DeformableConvolution", since=1, kind="window", shaped_by=(), flops=_count_flops)
+@op(
+    "DeformableConvolution",
+    since=1,
+    kind="window",
+    shape="infer_deformable_convolution",
+    shaped_by=(),
+    flops=_count_flops,
+)
 def deformable_convolution_1(
     data: Array,
     offsets: Array,
@@ -79,7 +86,14 @@ def deformable_convolution_1(
     )
 
 
-@op("DeformableConvolution", since=8, kind="window", shaped_by=(), flops=_count_flops)
+@op(
+    "DeformableConvolution",
+    since=8,
+    kind="window",
+    shape="infer_deformable_convolution",
+    shaped_by=(),
+    flops=_count_flops,
+)
 @compute_in_float32
 def deformable_convolution_8(
     data: Array,

@@ -28,7 +28,7 @@ __all__ = [
 F32 = np.float32
 
 
-@op("ExperimentalDetectronPriorGridGenerator", since=6, kind="generation")
+@op("ExperimentalDetectronPriorGridGenerator", since=6, kind="generation", shape="infer_prior_grid")
 @compute_in_float32
 def experimental_detectron_prior_grid_generator_6(
     priors: Array,
@@ -84,7 +84,13 @@ def experimental_detectron_prior_grid_generator_6(
     return grid.reshape(-1, 4) if flatten else grid
 
 
-@op("ExperimentalDetectronROIFeatureExtractor", since=6, kind="window", output_types=(0, 0))
+@op(
+    "ExperimentalDetectronROIFeatureExtractor",
+    since=6,
+    kind="window",
+    shape="infer_detectron_features",
+    output_types=(0, 0),
+)
 @compute_in_float32
 def experimental_detectron_roi_feature_extractor_6(
     rois: Array,
@@ -157,7 +163,13 @@ def _choose_levels(rois: Array, count: int) -> Array:
     return np.where(area > 0, np.clip(np.floor(scale), 0, count - 1), -1)
 
 
-@op("ExperimentalDetectronDetectionOutput", since=6, kind="selection", output_types=(0, "i32", 0))
+@op(
+    "ExperimentalDetectronDetectionOutput",
+    since=6,
+    kind="selection",
+    shape="infer_detectron_output",
+    output_types=(0, "i32", 0),
+)
 @compute_in_float32
 def experimental_detectron_detection_output_6(
     rois: Array,

@@ -17,8 +17,8 @@ __all__ = ["prior_box_1", "prior_box_clustered_1"]
 F32 = np.float32
 
 
-@op("PriorBox", since=1, kind="generation", shaped_by=(0, 1), output_types=("f32",))
-@op("PriorBox", since=8, kind="generation", shaped_by=(0, 1), output_types=("f32",))
+@op("PriorBox", since=1, kind="generation", shape="infer_prior_boxes", shaped_by=(0, 1), output_types=("f32",))
+@op("PriorBox", since=8, kind="generation", shape="infer_prior_boxes", shaped_by=(0, 1), output_types=("f32",))
 def prior_box_1(
     output_size: Array,
     image_size: Array,
@@ -115,7 +115,14 @@ def prior_box_1(
     return result
 
 
-@op("PriorBoxClustered", since=1, kind="generation", shaped_by=(0, 1), output_types=("f32",))
+@op(
+    "PriorBoxClustered",
+    since=1,
+    kind="generation",
+    shape="infer_clustered_prior_boxes",
+    shaped_by=(0, 1),
+    output_types=("f32",),
+)
 def prior_box_clustered_1(
     output_size: Array,
     image_size: Array,

@@ -32,7 +32,7 @@ F32 = np.float32
 LOG_LIMIT = math.log(1000.0 / 16.0)
 
 
-@op("Proposal", since=4, kind="selection", output_types=(0, 0))
+@op("Proposal", since=4, kind="selection", shape="infer_fixed_proposals", output_types=(0, 0))
 @compute_in_float32
 def proposal_4(
     class_probs: Array,
@@ -146,10 +146,16 @@ def _keep_first_output(kernel: Callable[..., tuple[Array, ...]], name: str) -> C
     return wrapper
 
 
-proposal_1 = op("Proposal", since=1)(_keep_first_output(proposal_4, "proposal_1"))
+proposal_1 = op("Proposal", since=1, shape="infer_fixed_proposals")(_keep_first_output(proposal_4, "proposal_1"))
 
 
-@op("ExperimentalDetectronGenerateProposalsSingleImage", since=6, kind="selection", output_types=(0, 0))
+@op(
+    "ExperimentalDetectronGenerateProposalsSingleImage",
+    since=6,
+    kind="selection",
+    shape="infer_detectron_proposals",
+    output_types=(0, 0),
+)
 @compute_in_float32
 def experimental_detectron_generate_proposals_single_image_6(
     im_info: Array,
@@ -200,7 +206,7 @@ def experimental_detectron_generate_proposals_single_image_6(
     return out_boxes, out_scores
 
 
-@op("GenerateProposals", since=9, kind="selection", output_types=(0, 0, "roi_num_type"))
+@op("GenerateProposals", since=9, kind="selection", shape="infer_proposals", output_types=(0, 0, "roi_num_type"))
 @compute_in_float32
 def generate_proposals_9(
     im_info: Array,

@@ -14,7 +14,7 @@ from irrun.ops._support.registry import op
 __all__ = ["eye_9"]
 
 
-@op("Eye", since=9, kind="generation", shaped_by=(0, 1, 3), flops=0)
+@op("Eye", since=9, kind="generation", shape="infer_eye", shaped_by=(0, 1, 3), flops=0)
 def eye_9(
     num_rows: Array,
     num_columns: Array,

@@ -21,7 +21,7 @@ __all__ = ["random_uniform_8"]
 POSITION = "position"
 
 
-@op("RandomUniform", since=8, kind="random")
+@op("RandomUniform", since=8, kind="random", shape="infer_random")
 def random_uniform_8(
     shape: Array,
     minval: Array,

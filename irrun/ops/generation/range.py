@@ -20,7 +20,16 @@ __all__ = ["range_1", "range_4"]
 MAX_COUNT = 2**32 - 1
 
 
-@op("Range", since=1, kind="generation", shaped_by=(0, 1, 2), checks_size=True, folding="linear", flops=1)
+@op(
+    "Range",
+    since=1,
+    kind="generation",
+    shape="infer_range",
+    shaped_by=(0, 1, 2),
+    checks_size=True,
+    folding="linear",
+    flops=1,
+)
 def range_1(start: Array, stop: Array, step: Array) -> Array:
     """Generate the numbers in [start, stop) at intervals of `step`.
 
@@ -41,7 +50,16 @@ def range_1(start: Array, stop: Array, step: Array) -> Array:
     return _generate_range(start, stop, step, start.dtype)
 
 
-@op("Range", since=4, kind="generation", shaped_by=(0, 1, 2), checks_size=True, folding="linear", flops=1)
+@op(
+    "Range",
+    since=4,
+    kind="generation",
+    shape="infer_range",
+    shaped_by=(0, 1, 2),
+    checks_size=True,
+    folding="linear",
+    flops=1,
+)
 def range_4(start: Array, stop: Array, step: Array, *, output_type: ElementType) -> Array:
     """Generate the numbers in [start, stop) at intervals of `step`, in the type `output_type`.
 

@@ -28,7 +28,7 @@ def _count_flops(call: Call) -> int:
     return call.outputs[0].size * {"nearest": 0, "bilinear": 8, "bicubic": 32}[call.attributes["mode"]]
 
 
-@op("GridSample", since=9, kind="window", shaped_by=(), flops=_count_flops)
+@op("GridSample", since=9, kind="window", shape="infer_grid_sample", shaped_by=(), flops=_count_flops)
 def grid_sample_9(
     data: Array,
     grid: Array,

@@ -46,7 +46,7 @@ EPSILON = F32(1e-6)
 BLOCK_SIZE = 1 << 15
 
 
-@op("Interpolate", since=1, kind="window", shaped_by=(1,), flops=count_interpolation)
+@op("Interpolate", since=1, kind="window", shape="infer_interpolation", shaped_by=(1,), flops=count_interpolation)
 def interpolate_1(
     image: Array,
     target_spatial_shape: Array,
@@ -107,7 +107,7 @@ def _expand_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[in
     return [expanded[axis] if axis in axes else 0 for axis in range(rank)]
 
 
-@op("Interpolate", since=4, kind="window", shaped_by=(1, 2, 3), flops=count_interpolation)
+@op("Interpolate", since=4, kind="window", shape="infer_interpolation", shaped_by=(1, 2, 3), flops=count_interpolation)
 def interpolate_4(
     data: Array,
     sizes: Array,
@@ -166,7 +166,7 @@ def interpolate_4(
     )
 
 
-@op("Interpolate", since=11, kind="window", shaped_by=(1, 2), flops=count_interpolation)
+@op("Interpolate", since=11, kind="window", shape="infer_interpolation", shaped_by=(1, 2), flops=count_interpolation)
 def interpolate_11(
     image: Array,
     scales_or_sizes: Array,

@@ -11,7 +11,7 @@ from irrun.shapes import PartialShape
 __all__ = ["assign_3", "read_value_3", "read_value_6"]
 
 
-@op("ReadValue", since=3, kind="state", flops=0)
+@op("ReadValue", since=3, kind="state", shape="infer_variable", flops=0)
 def read_value_3(init_value: Array, *, variable_id: str, variables: Variables) -> Array:
     """Return the value of a variable.
 
@@ -36,7 +36,7 @@ def read_value_3(init_value: Array, *, variable_id: str, variables: Variables) -
     return value
 
 
-@op("ReadValue", since=6, kind="state", flops=0)
+@op("ReadValue", since=6, kind="state", shape="infer_variable", flops=0)
 def read_value_6(
     init_value: Array | None = None,
     *,
@@ -74,8 +74,8 @@ def read_value_6(
     return declaration.make_zeros()
 
 
-@op("Assign", since=3, kind="state", flops=0)
-@op("Assign", since=6, kind="state", flops=0)
+@op("Assign", since=3, kind="state", shape="infer_assignment", flops=0)
+@op("Assign", since=6, kind="state", shape="infer_assignment", flops=0)
 def assign_3(new_value: Array, *, variable_id: str, variables: Variables) -> Array:
     """Write a variable, which the next run of the infer request reads.
 

@@ -20,7 +20,14 @@ from irrun.ops._support.registry import op
 __all__ = ["augru_cell", "augru_sequence"]
 
 
-@op("AUGRUCell", opset="ie_internal_opset", kind="recurrent", flops=count_recurrent(gates=3, pointwise=13, weights=2))
+@op(
+    "AUGRUCell",
+    opset="ie_internal_opset",
+    kind="recurrent",
+    shape="infer_cell",
+    gates=3,
+    flops=count_recurrent(pointwise=13, weights=2),
+)
 @compute_in_float32
 def augru_cell(
     X: Array,
@@ -76,7 +83,9 @@ def augru_cell(
     "AUGRUSequence",
     opset="ie_internal_opset",
     kind="recurrent",
-    flops=count_recurrent(gates=3, pointwise=13, weights=3),
+    shape="infer_sequence",
+    gates=3,
+    flops=count_recurrent(pointwise=13, weights=3),
 )
 @compute_in_float32
 def augru_sequence(

@@ -25,7 +25,7 @@ def _count_flops(call: Call) -> int:
     return call.outputs[0].size * (2 * call.get_shape(0)[-1] + has_bias)
 
 
-@op("FullyConnected", opset="ie_internal_opset", kind="product", flops=_count_flops)
+@op("FullyConnected", opset="ie_internal_opset", kind="product", shape="infer_fully_connected", flops=_count_flops)
 def fully_connected(X: Array, W: Array, bias: Array | None = None, *, output_type: str = "dynamic") -> Array:
     """Compute `X * W^T + bias`.
 
@@ -47,7 +47,13 @@ def fully_connected(X: Array, W: Array, bias: Array | None = None, *, output_typ
     return convert_to_output_type(_multiply(X, upcast(W), bias), output_type, X)
 
 
-@op("FullyConnectedCompressed", opset="ie_internal_opset", kind="product", flops=_count_flops)
+@op(
+    "FullyConnectedCompressed",
+    opset="ie_internal_opset",
+    kind="product",
+    shape="infer_fully_connected",
+    flops=_count_flops,
+)
 def fully_connected_compressed(
     X: Array,
     W: Array,
@@ -80,7 +86,14 @@ def fully_connected_compressed(
     return convert_to_output_type(_multiply(X, weights, bias), output_type, X)
 
 
-@op("GatherCompressed", opset="ie_internal_opset", kind="movement", flops=2, index_range=get_gather_range)
+@op(
+    "GatherCompressed",
+    opset="ie_internal_opset",
+    kind="movement",
+    shape="infer_gather",
+    flops=2,
+    index_range=get_gather_range,
+)
 def gather_compressed(
     data: Array,
     indices: Array,

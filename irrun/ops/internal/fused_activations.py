@@ -51,9 +51,9 @@ def rms(
     return convert_to_output_type(result, output_type, data)
 
 
-@op("GLU", opset="ie_internal_opset", flops=3)
-@op("SwiGLU", opset="ie_internal_opset", flops=3)
-@op("SwiGLU", opset="gpu_opset", flops=3)
+@op("GLU", opset="ie_internal_opset", shape="infer_gated_unit", flops=3)
+@op("SwiGLU", opset="ie_internal_opset", shape="infer_gated_unit", flops=3)
+@op("SwiGLU", opset="gpu_opset", shape="infer_gated_unit", flops=3)
 def glu(
     data: Array,
     *,
@@ -97,7 +97,7 @@ def glu(
     return convert_to_output_type(gate * value, output_type, data)
 
 
-@op("SwishCPU", opset="cpu_plugin_opset", kind="elementwise", flops=2)
+@op("SwishCPU", opset="cpu_plugin_opset", kind="elementwise", shape="keep_shape", flops=2)
 def swish_cpu(data: Array, *, alpha: float = 1.0) -> Array:
     """Compute `data * sigmoid(alpha * data)`.
 
@@ -114,7 +114,7 @@ def swish_cpu(data: Array, *, alpha: float = 1.0) -> Array:
     return swish_4(data, np.array(alpha, data.dtype))
 
 
-@op("PowerStatic", opset="cpu_plugin_opset", kind="elementwise", flops=3)
+@op("PowerStatic", opset="cpu_plugin_opset", kind="elementwise", shape="keep_shape", flops=3)
 def power_static(
     data: Array, *, power: float = 1.0, scale: float = 1.0, shift: float = 0.0, out_type: str = "dynamic"
 ) -> Array:
@@ -140,7 +140,7 @@ def power_static(
     return convert_to_output_type(result, out_type, data)
 
 
-@op("LeakyRelu", opset="cpu_plugin_opset", kind="elementwise", flops=2)
+@op("LeakyRelu", opset="cpu_plugin_opset", kind="elementwise", shape="keep_shape", flops=2)
 def leaky_relu(data: Array, *, negative_slope: float = 0.0, out_type: str = "dynamic") -> Array:
     """Multiply negative elements by `negative_slope`.
 

@@ -12,7 +12,7 @@ from irrun.shapes import get_broadcast_shape
 __all__ = ["rope"]
 
 
-@op("RoPE", opset="ie_internal_opset", flops=3)
+@op("RoPE", opset="ie_internal_opset", shape="infer_rotary_embedding", flops=3)
 def rope(
     data: Array,
     cos: Array,

@@ -16,6 +16,7 @@ __all__ = ["sparse_fill_empty_rows_legacy"]
     "SparseFillEmptyRows",
     opset="legacy",
     kind="selection",
+    shape="infer_filled_rows",
     shaped_by=(0, 1, 2),
     flops=0,
     output_types=(2, 0, "boolean"),

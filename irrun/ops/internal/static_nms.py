@@ -19,7 +19,7 @@ from irrun.ops.sort.non_max_suppression import nms_rotated_13, non_max_suppressi
 __all__ = ["matrix_nms_static", "multiclass_nms_static", "non_max_suppression_ie_internal"]
 
 
-@op("NonMaxSuppressionIEInternal", opset="ie_internal_opset", kind="selection")
+@op("NonMaxSuppressionIEInternal", opset="ie_internal_opset", kind="selection", shape="infer_suppression")
 def non_max_suppression_ie_internal(
     boxes: Array,
     scores: Array,
@@ -84,7 +84,13 @@ def non_max_suppression_ie_internal(
     )
 
 
-@op("MatrixNms", opset="ie_internal_opset", kind="selection", output_types=(0, "output_type", "output_type"))
+@op(
+    "MatrixNms",
+    opset="ie_internal_opset",
+    kind="selection",
+    shape="infer_class_suppression",
+    output_types=(0, "output_type", "output_type"),
+)
 def matrix_nms_static(
     boxes: Array,
     scores: Array,
@@ -147,11 +153,18 @@ def matrix_nms_static(
     )
 
 
-@op("MulticlassNms", opset="ie_internal_opset", kind="selection", output_types=(0, "output_type", "output_type"))
+@op(
+    "MulticlassNms",
+    opset="ie_internal_opset",
+    kind="selection",
+    shape="infer_class_suppression",
+    output_types=(0, "output_type", "output_type"),
+)
 @op(
     "MulticlassNmsIEInternal",
     opset="ie_internal_opset",
     kind="selection",
+    shape="infer_class_suppression",
     output_types=(0, "output_type", "output_type"),
 )
 def multiclass_nms_static(

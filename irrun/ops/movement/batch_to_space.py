@@ -15,7 +15,7 @@ from irrun.ops._support.registry import op
 __all__ = ["batch_to_space_2", "space_to_batch_2"]
 
 
-@op("BatchToSpace", since=2, kind="movement", shaped_by=(1, 2, 3), flops=0)
+@op("BatchToSpace", since=2, kind="movement", shape="infer_batch_to_space", shaped_by=(1, 2, 3), flops=0)
 def batch_to_space_2(data: Array, block_shape: Array, crops_begin: Array, crops_end: Array) -> Array:
     """Move blocks from the batch axis to the spatial axes, and crop the result.
 
@@ -51,7 +51,7 @@ def batch_to_space_2(data: Array, block_shape: Array, crops_begin: Array, crops_
     return transposed.reshape(shape)[crops]
 
 
-@op("SpaceToBatch", since=2, kind="movement", shaped_by=(1, 2, 3), flops=0)
+@op("SpaceToBatch", since=2, kind="movement", shape="infer_space_to_batch", shaped_by=(1, 2, 3), flops=0)
 def space_to_batch_2(data: Array, block_shape: Array, pads_begin: Array, pads_end: Array) -> Array:
     """Pad `data` with zeros and move blocks from the spatial axes to the batch axis.
 

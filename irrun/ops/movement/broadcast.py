@@ -16,7 +16,7 @@ from irrun.shapes import get_broadcast_shape
 __all__ = ["broadcast_1", "broadcast_3"]
 
 
-@op("Broadcast", since=1, kind="view", shaped_by=(1, 2), folding="linear", flops=0)
+@op("Broadcast", since=1, kind="view", shape="infer_broadcast", shaped_by=(1, 2), folding="linear", flops=0)
 def broadcast_1(
     data: Array,
     target_shape: Array,
@@ -47,7 +47,7 @@ def broadcast_1(
     return _broadcast(data, to_int_list(target_shape), axes_mapping, mode, axis)
 
 
-@op("Broadcast", since=3, kind="view", shaped_by=(1, 2), folding="linear", flops=0)
+@op("Broadcast", since=3, kind="view", shape="infer_broadcast", shaped_by=(1, 2), folding="linear", flops=0)
 def broadcast_3(
     data: Array,
     target_shape: Array,

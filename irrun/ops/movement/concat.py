@@ -16,6 +16,7 @@ __all__ = ["concat_1"]
     "Concat",
     since=1,
     kind="movement",
+    shape="infer_concat",
     concatenates=True,
     decompression="step",
     shaped_by=(),

@@ -15,7 +15,7 @@ __all__ = ["depth_to_space_1", "space_to_depth_1"]
 Mode = Literal["blocks_first", "depth_first"]
 
 
-@op("DepthToSpace", since=1, kind="movement", shaped_by=(), keeps_values=True, flops=0)
+@op("DepthToSpace", since=1, kind="movement", shape="infer_depth_to_space", shaped_by=(), keeps_values=True, flops=0)
 def depth_to_space_1(data: Array, *, mode: Mode, block_size: int = 1) -> Array:
     """Move blocks from the channels to the spatial axes.
 
@@ -47,7 +47,7 @@ def depth_to_space_1(data: Array, *, mode: Mode, block_size: int = 1) -> Array:
     return np.transpose(split, order).reshape([data.shape[0], depth, *[d * block_size for d in data.shape[2:]]])
 
 
-@op("SpaceToDepth", since=1, kind="movement", shaped_by=(), keeps_values=True, flops=0)
+@op("SpaceToDepth", since=1, kind="movement", shape="infer_space_to_depth", shaped_by=(), keeps_values=True, flops=0)
 def space_to_depth_1(data: Array, *, mode: Mode, block_size: int = 1) -> Array:
     """Move blocks from the spatial axes to the channels; the inverse of DepthToSpace.
 

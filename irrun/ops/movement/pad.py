@@ -18,8 +18,28 @@ __all__ = ["pad_1"]
 Mode = Literal["constant", "edge", "reflect", "symmetric"]
 
 
-@op("Pad", since=12, kind="movement", views="strided", shaped_by=(1, 2), checks_size=True, folding="linear", flops=0)
-@op("Pad", since=1, kind="movement", views="strided", shaped_by=(1, 2), checks_size=True, folding="linear", flops=0)
+@op(
+    "Pad",
+    since=12,
+    kind="movement",
+    shape="infer_pad",
+    views="strided",
+    shaped_by=(1, 2),
+    checks_size=True,
+    folding="linear",
+    flops=0,
+)
+@op(
+    "Pad",
+    since=1,
+    kind="movement",
+    shape="infer_pad",
+    views="strided",
+    shaped_by=(1, 2),
+    checks_size=True,
+    folding="linear",
+    flops=0,
+)
 def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None = None, *, pad_mode: Mode) -> Array:
     """Pad `data` at both ends of each axis.
 

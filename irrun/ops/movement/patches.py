@@ -19,7 +19,7 @@ from irrun.ops._support.registry import op
 __all__ = ["col2im_15", "extract_image_patches_3"]
 
 
-@op("Col2Im", since=15, kind="movement", shaped_by=(1, 2), flops=count_inputs(1))
+@op("Col2Im", since=15, kind="movement", shape="infer_column_images", shaped_by=(1, 2), flops=count_inputs(1))
 @compute_in_float32
 def col2im_15(
     data: Array,
@@ -97,7 +97,7 @@ def _check_positive_pairs(**pairs: Sequence[int]) -> None:
             raise InputError(f"{name} is {pair}, expected two positive numbers")
 
 
-@op("ExtractImagePatches", since=3, kind="movement", flops=0)
+@op("ExtractImagePatches", since=3, kind="movement", shape="infer_patches", flops=0)
 def extract_image_patches_3(
     data: Array,
     *,

@@ -15,7 +15,7 @@ from irrun.ops._support.registry import op
 __all__ = ["reverse_1", "reverse_sequence_1"]
 
 
-@op("Reverse", since=1, kind="movement", keeps_values=True, flops=0)
+@op("Reverse", since=1, kind="movement", shape="infer_along_axes", keeps_values=True, flops=0)
 def reverse_1(data: Array, axis: Array, *, mode: Literal["index", "mask"]) -> Array:
     """Reverse the order of elements along some axes.
 
@@ -43,7 +43,15 @@ def reverse_1(data: Array, axis: Array, *, mode: Literal["index", "mask"]) -> Ar
     return np.flip(data, tuple(axes)) if axes else data
 
 
-@op("ReverseSequence", since=1, kind="movement", shaped_by=(), keeps_values=True, flops=0)
+@op(
+    "ReverseSequence",
+    since=1,
+    kind="movement",
+    shape="infer_reverse_sequence",
+    shaped_by=(),
+    keeps_values=True,
+    flops=0,
+)
 def reverse_sequence_1(data: Array, seq_lengths: Array, *, batch_axis: int = 0, seq_axis: int = 1) -> Array:
     """Reverse the first `seq_lengths[b]` elements along `seq_axis` in each batch b.
 

@@ -12,7 +12,7 @@ from irrun.ops._support.registry import op
 __all__ = ["roll_7"]
 
 
-@op("Roll", since=7, kind="movement", shaped_by=(), keeps_values=True, flops=0)
+@op("Roll", since=7, kind="movement", shape="keep_shape", shaped_by=(), keeps_values=True, flops=0)
 def roll_7(data: Array, shift: Array, axes: Array) -> Array:
     """Rotate the elements of `data` along `axes`.
 

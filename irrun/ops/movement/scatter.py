@@ -19,7 +19,7 @@ from irrun.ops._support.slicing import create_slices
 __all__ = ["scatter_elements_update_3", "scatter_nd_update_4", "scatter_update_3", "slice_scatter_15"]
 
 
-@op("ScatterUpdate", since=3, kind="movement", shaped_by=(), flops=0)
+@op("ScatterUpdate", since=3, kind="movement", shape="infer_scatter", shaped_by=(), flops=0)
 def scatter_update_3(data: Array, indices: Array, updates: Array, axis: Array) -> Array:
     """Replace slices of `data` along `axis`.
 
@@ -55,8 +55,22 @@ def _count_flops(call: Call) -> int:
     return 0 if call.attributes["reduction"] == "none" else math.prod(call.get_shape(2))
 
 
-@op("ScatterElementsUpdate", since=12, kind="movement", shaped_by=(), flops=_count_flops)
-@op("ScatterElementsUpdate", since=3, kind="movement", shaped_by=(), flops=_count_flops)
+@op(
+    "ScatterElementsUpdate",
+    since=12,
+    kind="movement",
+    shape="infer_scatter_of_elements",
+    shaped_by=(),
+    flops=_count_flops,
+)
+@op(
+    "ScatterElementsUpdate",
+    since=3,
+    kind="movement",
+    shape="infer_scatter_of_elements",
+    shaped_by=(),
+    flops=_count_flops,
+)
 def scatter_elements_update_3(
     data: Array,
     indices: Array,
@@ -116,8 +130,8 @@ def scatter_elements_update_3(
     return np.reshape(result, data.shape)
 
 
-@op("ScatterNDUpdate", since=15, kind="movement", shaped_by=(), flops=_count_flops)
-@op("ScatterNDUpdate", since=4, kind="movement", shaped_by=(), flops=_count_flops)
+@op("ScatterNDUpdate", since=15, kind="movement", shape="infer_scatter_of_slices", shaped_by=(), flops=_count_flops)
+@op("ScatterNDUpdate", since=4, kind="movement", shape="infer_scatter_of_slices", shaped_by=(), flops=_count_flops)
 def scatter_nd_update_4(
     data: Array,
     indices: Array,
@@ -165,7 +179,7 @@ def scatter_nd_update_4(
     return np.reshape(result, data.shape)
 
 
-@op("SliceScatter", since=15, kind="movement", flops=0)
+@op("SliceScatter", since=15, kind="movement", shape="infer_scatter_of_slice", flops=0)
 def slice_scatter_15(
     data: Array, updates: Array, start: Array, stop: Array, step: Array, axes: Array | None = None
 ) -> Array:

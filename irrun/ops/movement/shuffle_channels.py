@@ -12,7 +12,15 @@ from irrun.ops._support.registry import op
 __all__ = ["shuffle_channels_1"]
 
 
-@op("ShuffleChannels", since=1, kind="movement", shaped_by=(), keeps_values=True, flops=0)
+@op(
+    "ShuffleChannels",
+    since=1,
+    kind="movement",
+    shape="infer_shuffled_channels",
+    shaped_by=(),
+    keeps_values=True,
+    flops=0,
+)
 def shuffle_channels_1(data: Array, *, axis: int = 1, group: int = 1) -> Array:
     """Divide the channels into groups and interleave them.
 

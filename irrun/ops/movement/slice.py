@@ -14,7 +14,16 @@ from irrun.ops._support.slicing import create_slice, create_slices
 __all__ = ["slice_8", "strided_slice_1"]
 
 
-@op("Slice", since=8, kind="view", views="strided", shaped_by=(1, 2, 3, 4), folding="linear", flops=0)
+@op(
+    "Slice",
+    since=8,
+    kind="view",
+    shape="infer_slice",
+    views="strided",
+    shaped_by=(1, 2, 3, 4),
+    folding="linear",
+    flops=0,
+)
 def slice_8(data: Array, start: Array, stop: Array, step: Array, axes: Array | None = None) -> Array:
     """Extract the slice `start:stop:step` of `data`.
 
@@ -40,7 +49,16 @@ def slice_8(data: Array, start: Array, stop: Array, step: Array, axes: Array | N
     return data[create_slices(data.shape, start, stop, step, axes)]
 
 
-@op("StridedSlice", since=1, kind="view", views="strided", shaped_by=(1, 2, 3), folding="linear", flops=0)
+@op(
+    "StridedSlice",
+    since=1,
+    kind="view",
+    shape="infer_strided_slice",
+    views="strided",
+    shaped_by=(1, 2, 3),
+    folding="linear",
+    flops=0,
+)
 def strided_slice_1(
     data: Array,
     begin: Array,

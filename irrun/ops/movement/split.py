@@ -12,7 +12,7 @@ from irrun.ops._support.registry import op
 __all__ = ["split_1", "variadic_split_1"]
 
 
-@op("Split", since=1, kind="view", views="contiguous", shaped_by=(1,), folding="linear", flops=0)
+@op("Split", since=1, kind="view", shape="infer_split", views="contiguous", shaped_by=(1,), folding="linear", flops=0)
 def split_1(data: Array, axis: Array, *, num_splits: int) -> tuple[Array, ...]:
     """Split `data` into parts of equal length along `axis`.
 
@@ -37,7 +37,16 @@ def split_1(data: Array, axis: Array, *, num_splits: int) -> tuple[Array, ...]:
     return _split(data, split_axis, [size // num_splits] * num_splits)
 
 
-@op("VariadicSplit", since=1, kind="view", views="contiguous", shaped_by=(1, 2), folding="linear", flops=0)
+@op(
+    "VariadicSplit",
+    since=1,
+    kind="view",
+    shape="infer_variadic_split",
+    views="contiguous",
+    shaped_by=(1, 2),
+    folding="linear",
+    flops=0,
+)
 def variadic_split_1(data: Array, axis: Array, split_lengths: Array) -> tuple[Array, ...]:
     """Split `data` into parts of the lengths `split_lengths` along `axis`.
 

@@ -15,7 +15,17 @@ from irrun.shapes import MAX_RANK
 __all__ = ["tile_1"]
 
 
-@op("Tile", since=1, kind="movement", shaped_by=(1,), keeps_values=True, checks_size=True, folding="linear", flops=0)
+@op(
+    "Tile",
+    since=1,
+    kind="movement",
+    shape="infer_tile",
+    shaped_by=(1,),
+    keeps_values=True,
+    checks_size=True,
+    folding="linear",
+    flops=0,
+)
 def tile_1(data: Array, repeats: Array) -> Array:
     """Repeat `data` along each axis.
 

@@ -12,7 +12,16 @@ from irrun.ops._support.registry import op
 __all__ = ["transpose_1"]
 
 
-@op("Transpose", since=1, kind="view", views="strided", shaped_by=(1,), folding="linear", flops=0)
+@op(
+    "Transpose",
+    since=1,
+    kind="view",
+    shape="infer_transpose",
+    views="strided",
+    shaped_by=(1,),
+    folding="linear",
+    flops=0,
+)
 def transpose_1(arg: Array, input_order: Array) -> Array:
     """Permute the axes of `arg`.
 

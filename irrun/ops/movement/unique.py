@@ -16,6 +16,7 @@ __all__ = ["unique_10"]
     "Unique",
     since=10,
     kind="selection",
+    shape="infer_unique",
     output_types=(0, "index_element_type", "index_element_type", "count_element_type"),
 )
 def unique_10(

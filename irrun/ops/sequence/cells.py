@@ -24,7 +24,15 @@ from irrun.ops._support.registry import op
 __all__ = ["gru_cell_3", "lstm_cell_1", "lstm_cell_4", "rnn_cell_1"]
 
 
-@op("RNNCell", since=1, kind="recurrent", shaped_by=(), flops=count_recurrent(gates=1, pointwise=2, weights=2))
+@op(
+    "RNNCell",
+    since=1,
+    kind="recurrent",
+    shape="infer_cell",
+    shaped_by=(),
+    gates=1,
+    flops=count_recurrent(pointwise=2, weights=2),
+)
 @compute_in_float32
 def rnn_cell_1(
     X: Array,
@@ -71,7 +79,15 @@ def rnn_cell_1(
     return H
 
 
-@op("GRUCell", since=3, kind="recurrent", shaped_by=(), flops=count_recurrent(gates=3, pointwise=11, weights=2))
+@op(
+    "GRUCell",
+    since=3,
+    kind="recurrent",
+    shape="infer_cell",
+    shaped_by=(),
+    gates=3,
+    flops=count_recurrent(pointwise=11, weights=2),
+)
 @compute_in_float32
 def gru_cell_3(
     X: Array,
@@ -128,8 +144,10 @@ def gru_cell_3(
     "LSTMCell",
     since=1,
     kind="recurrent",
+    shape="infer_lstm_cell",
     shaped_by=(),
-    flops=count_recurrent(gates=4, pointwise=13, weights=3),
+    gates=4,
+    flops=count_recurrent(pointwise=13, weights=3),
     output_types=(0, 0),
 )
 @compute_in_float32
@@ -196,8 +214,10 @@ def lstm_cell_1(
     "LSTMCell",
     since=4,
     kind="recurrent",
+    shape="infer_lstm_cell",
     shaped_by=(),
-    flops=count_recurrent(gates=4, pointwise=13, weights=3),
+    gates=4,
+    flops=count_recurrent(pointwise=13, weights=3),
     output_types=(0, 0),
 )
 def lstm_cell_4(

@@ -26,7 +26,16 @@ def _get_index_range(call: Call) -> IndexRange | None:
     return IndexRange(indices, minimum, length - 1, "the result is off_value there", is_intended=True)
 
 
-@op("OneHot", since=1, kind="movement", shaped_by=(1,), flops=0, index_range=_get_index_range, output_types=(2,))
+@op(
+    "OneHot",
+    since=1,
+    kind="movement",
+    shape="infer_one_hot",
+    shaped_by=(1,),
+    flops=0,
+    index_range=_get_index_range,
+    output_types=(2,),
+)
 def one_hot_1(indices: Array, depth: Array, on_value: Array, off_value: Array, *, axis: int) -> Array:
     """Encode each index as a vector along a new axis.
 
@@ -50,7 +59,16 @@ def one_hot_1(indices: Array, depth: Array, on_value: Array, off_value: Array, *
     return one_hot_16(indices, depth, on_value, off_value, axis=axis)
 
 
-@op("OneHot", since=16, kind="movement", shaped_by=(1,), flops=0, index_range=_get_index_range, output_types=(2,))
+@op(
+    "OneHot",
+    since=16,
+    kind="movement",
+    shape="infer_one_hot",
+    shaped_by=(1,),
+    flops=0,
+    index_range=_get_index_range,
+    output_types=(2,),
+)
 def one_hot_16(
     indices: Array,
     depth: Array,

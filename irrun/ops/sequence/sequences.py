@@ -34,9 +34,11 @@ WeightsFormat = Literal["fico", "icof", "ifco", "ifoc", "iofc"]
     "RNNSequence",
     since=5,
     kind="recurrent",
+    shape="infer_sequence",
     shaped_by=(),
     lengths=2,
-    flops=count_recurrent(gates=1, pointwise=2, weights=3),
+    gates=1,
+    flops=count_recurrent(pointwise=2, weights=3),
     output_types=(0, 0),
 )
 @compute_in_float32
@@ -92,9 +94,11 @@ def rnn_sequence_5(
     "GRUSequence",
     since=5,
     kind="recurrent",
+    shape="infer_sequence",
     shaped_by=(),
     lengths=2,
-    flops=count_recurrent(gates=3, pointwise=11, weights=3),
+    gates=3,
+    flops=count_recurrent(pointwise=11, weights=3),
     output_types=(0, 0),
 )
 @compute_in_float32
@@ -161,9 +165,11 @@ def gru_sequence_5(
     "LSTMSequence",
     since=5,
     kind="recurrent",
+    shape="infer_sequence",
     shaped_by=(),
     lengths=3,
-    flops=count_recurrent(gates=4, pointwise=13, weights=4),
+    gates=4,
+    flops=count_recurrent(pointwise=13, weights=4),
     output_types=(0, 0, 0),
 )
 @compute_in_float32

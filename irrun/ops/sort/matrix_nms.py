@@ -23,6 +23,7 @@ WORKING_SET = 1 << 22
     "MatrixNms",
     since=8,
     kind="selection",
+    shape="infer_class_suppression",
     aliases=("MatrixNonMaxSuppression",),
     output_types=(0, "output_type", "output_type"),
 )

@@ -18,10 +18,17 @@ __all__ = ["multiclass_nms_8"]
     "MulticlassNms",
     since=8,
     kind="selection",
+    shape="infer_class_suppression",
     aliases=("MulticlassNonMaxSuppression",),
     output_types=(0, "output_type", "output_type"),
 )
-@op("MulticlassNms", since=9, kind="selection", output_types=(0, "output_type", "output_type"))
+@op(
+    "MulticlassNms",
+    since=9,
+    kind="selection",
+    shape="infer_class_suppression",
+    output_types=(0, "output_type", "output_type"),
+)
 @compute_in_float32
 def multiclass_nms_8(
     boxes: Array,

@@ -28,8 +28,20 @@ OverlapFunction = Callable[[Array, Array], Array]
 I64 = ELEMENT_TYPES["i64"]
 
 
-@op("NonMaxSuppression", since=5, kind="selection", output_types=("output_type", "f32", "output_type"))
-@op("NonMaxSuppression", since=9, kind="selection", output_types=("output_type", "f32", "output_type"))
+@op(
+    "NonMaxSuppression",
+    since=5,
+    kind="selection",
+    shape="infer_suppression",
+    output_types=("output_type", "f32", "output_type"),
+)
+@op(
+    "NonMaxSuppression",
+    since=9,
+    kind="selection",
+    shape="infer_suppression",
+    output_types=("output_type", "f32", "output_type"),
+)
 def non_max_suppression_5(
     boxes: Array,
     scores: Array,
@@ -101,8 +113,14 @@ def non_max_suppression_5(
     )
 
 
-@op("NonMaxSuppression", since=3, kind="selection", output_types=("output_type",))
-@op("NonMaxSuppression", since=4, kind="selection", output_types=("output_type",))
+@op(
+    "NonMaxSuppression",
+    since=3,
+    kind="selection",
+    shape="infer_padded_suppression_per_image",
+    output_types=("output_type",),
+)
+@op("NonMaxSuppression", since=4, kind="selection", shape="infer_padded_suppression", output_types=("output_type",))
 def non_max_suppression_3(
     boxes: Array,
     scores: Array,
@@ -151,7 +169,7 @@ def non_max_suppression_3(
     return selected
 
 
-@op("NonMaxSuppression", since=1, kind="selection", output_types=("i64",))
+@op("NonMaxSuppression", since=1, kind="selection", shape="infer_padded_suppression_per_image", output_types=("i64",))
 def non_max_suppression_1(
     boxes: Array,
     scores: Array,
@@ -196,7 +214,13 @@ def non_max_suppression_1(
     )
 
 
-@op("NMSRotated", since=13, kind="selection", output_types=("output_type", "f32", "output_type"))
+@op(
+    "NMSRotated",
+    since=13,
+    kind="selection",
+    shape="infer_rotated_suppression",
+    output_types=("output_type", "f32", "output_type"),
+)
 def nms_rotated_13(
     boxes: Array,
     scores: Array,

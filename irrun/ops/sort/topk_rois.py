@@ -13,7 +13,7 @@ from irrun.ops._support.registry import op
 __all__ = ["experimental_detectron_topk_rois_6"]
 
 
-@op("ExperimentalDetectronTopKROIs", since=6, kind="selection")
+@op("ExperimentalDetectronTopKROIs", since=6, kind="selection", shape="infer_top_regions")
 @compute_in_float32
 def experimental_detectron_topk_rois_6(input_rois: Array, rois_probs: Array, *, max_rois: int = 0) -> Array:
     """Select the regions of highest probability, in descending order.

@@ -8,9 +8,9 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.ir.graph import Body, Layer, OutputAddress
+from irrun.ops.shape_rules import Value
 from irrun.runtime.fixed_shapes.relaxation import Relaxation
 from irrun.runtime.shape_inference import GraphInference
-from irrun.runtime.shape_rules import Value
 from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__ = ["broadcast_outer_states", "broadcast_states", "lengthen_sequence"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from irrun.runtime.shape_rules.axes import get_dimension, normalize_axes
-from irrun.runtime.shape_rules.dimensions import (
+from collections.abc import Sequence
+
+from irrun.ops.shape_rules.axes import get_dimension, normalize_axes
+from irrun.ops.shape_rules.dimensions import (
     Dimension,
     add,
     count_elements,
@@ -13,46 +15,69 @@ from irrun.runtime.shape_rules.dimensions import (
     multiply,
     shift,
 )
-from irrun.runtime.shape_rules.registration import Shapes, rule
-from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.registration import Shapes, rule
+from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__: list[str] = []
 
 
-@rule("DFT", "IDFT", "IRDFT", "RDFT")
+@rule
 def infer_fourier_transform(inputs: Inputs) -> Shapes:
-    """Return the data with the signal sizes along the axes, and with or without a dimension for complex numbers."""
-    data, axes, sizes = inputs.get_shape(0), inputs.get_integers(1), inputs.get_dimensions(2)
-    kind = inputs.operation.type
+    """Return the data with the signal sizes along the axes."""
+    data = inputs.get_shape(0)
     if data is None:
         return [None]
-    rank = len(data) - (0 if kind == "RDFT" else 1)
-    result: list[Dimension] = list(data)
-    if kind != "RDFT" and isinstance(data[-1], int) and data[-1] != 2:
-        raise ShapeError(f"data has the shape {data}, expected 2 numbers in the last dimension")
-    if axes is None:
-        result[:rank] = [UNBOUNDED] * rank
-    else:
-        normalized = normalize_axes(axes, rank)
-        for i, axis in enumerate(normalized):
-            if sizes is not None:
-                if i < len(sizes) and not _is_minus_one(inputs, i):
-                    result[axis] = sizes[i]
-            elif inputs.has(2):
-                result[axis] = UNBOUNDED
-        if kind == "RDFT":
-            size = result[normalized[-1]]
-            result[normalized[-1]] = UNBOUNDED if size == -1 else shift(divide_down(size, 2), 1)
-        elif kind == "IRDFT":
-            last = normalized[-1]
-            if not inputs.has(2) or (sizes is not None and _is_minus_one(inputs, len(normalized) - 1)):
-                result[last] = multiply(shift(data[last], -1), 2)
-    if kind == "RDFT":
-        result.append(make_dimension(2, 2))
-    elif kind == "IRDFT":
-        result.pop()
+    _check_complex(data)
+    result, _ = _resize_signal(inputs, data, len(data) - 1)
     return [PartialShape(result)]
+
+
+@rule
+def infer_real_transform(inputs: Inputs) -> Shapes:
+    """Return the data with the signal sizes along the axes, half of it along the last one, and complex numbers."""
+    data = inputs.get_shape(0)
+    if data is None:
+        return [None]
+    result, axes = _resize_signal(inputs, data, len(data))
+    if axes is not None:
+        size = result[axes[-1]]
+        result[axes[-1]] = UNBOUNDED if size == -1 else shift(divide_down(size, 2), 1)
+    return [PartialShape([*result, make_dimension(2, 2)])]
+
+
+@rule
+def infer_inverse_real_transform(inputs: Inputs) -> Shapes:
+    """Return real data with the signal sizes along the axes, by default twice as much along the last one."""
+    data, sizes = inputs.get_shape(0), inputs.get_dimensions(2)
+    if data is None:
+        return [None]
+    _check_complex(data)
+    result, axes = _resize_signal(inputs, data, len(data) - 1)
+    if axes is not None and (not inputs.has(2) or (sizes is not None and _is_minus_one(inputs, len(axes) - 1))):
+        result[axes[-1]] = multiply(shift(data[axes[-1]], -1), 2)
+    return [PartialShape(result[:-1])]
+
+
+def _check_complex(data: PartialShape) -> None:
+    if isinstance(data[-1], int) and data[-1] != 2:
+        raise ShapeError(f"data has the shape {data}, expected 2 numbers in the last dimension")
+
+
+def _resize_signal(inputs: Inputs, data: PartialShape, rank: int) -> tuple[list[Dimension], Sequence[int] | None]:
+    """Return the dimensions of the data with the signal sizes, and the axes of the transform if they are known."""
+    axes, sizes = inputs.get_integers(1), inputs.get_dimensions(2)
+    result: list[Dimension] = list(data)
+    if axes is None:
+        return [*[UNBOUNDED] * rank, *result[rank:]], None
+    normalized = normalize_axes(axes, rank)
+    for i, axis in enumerate(normalized):
+        if sizes is not None:
+            if i < len(sizes) and not _is_minus_one(inputs, i):
+                result[axis] = sizes[i]
+        elif inputs.has(2):
+            result[axis] = UNBOUNDED
+    return result, normalized
 
 
 def _is_minus_one(inputs: Inputs, position: int) -> bool:
@@ -60,7 +85,7 @@ def _is_minus_one(inputs: Inputs, position: int) -> bool:
     return intervals is not None and intervals[position] == (-1, -1)
 
 
-@rule("STFT")
+@rule
 def infer_short_time_transform(inputs: Inputs) -> Shapes:
     """Return [batch..., bins, frames, 2], or with frames before bins."""
     signal, frame = inputs.get_shape(0), inputs.get_dimensions(2)
@@ -79,7 +104,7 @@ def infer_short_time_transform(inputs: Inputs) -> Shapes:
     return [PartialShape([*signal[:-1], *order, 2])]
 
 
-@rule("ISTFT")
+@rule
 def infer_inverse_short_time_transform(inputs: Inputs) -> Shapes:
     """Return [batch..., length]."""
     data, frame, step = inputs.get_shape(0), inputs.get_dimensions(2), inputs.get_dimensions(3)
@@ -97,16 +122,25 @@ def infer_inverse_short_time_transform(inputs: Inputs) -> Shapes:
     return [PartialShape([*data[:-3], length])]
 
 
-@rule("EmbeddingBagOffsets", "EmbeddingBagOffsetsSum", "EmbeddingBagPacked", "EmbeddingBagPackedSum")
+@rule
 def infer_embedding_bag(inputs: Inputs) -> Shapes:
-    """Return [bags, size...]."""
+    """Return [bags, size...], a bag for each offset."""
+    return _infer_bags(inputs, 2)
+
+
+@rule
+def infer_packed_embedding_bag(inputs: Inputs) -> Shapes:
+    """Return [bags, size...], a bag for each row of indices."""
+    return _infer_bags(inputs, 1)
+
+
+def _infer_bags(inputs: Inputs, position: int) -> Shapes:
     table = inputs.get_shape(0)
-    position = 1 if "Packed" in inputs.operation.type else 2
     count = get_dimension(inputs.get_shape(position), 0) or UNBOUNDED
     return [None if table is None else PartialShape([count, *table[1:]])]
 
 
-@rule("EmbeddingSegmentsSum")
+@rule
 def infer_embedding_segments(inputs: Inputs) -> Shapes:
     """Return [segments, size...]."""
     table, count = inputs.get_shape(0), inputs.get_dimensions(3)
@@ -115,7 +149,7 @@ def infer_embedding_segments(inputs: Inputs) -> Shapes:
     return [PartialShape([UNBOUNDED if count is None else count[0], *table[1:]])]
 
 
-@rule("SparseFillEmptyRows")
+@rule
 def infer_filled_rows(inputs: Inputs) -> Shapes:
     """Return [elements, 2], [elements] and [rows], with a number of elements that depends on the values."""
     is_new = inputs.operation.since >= 16
@@ -124,7 +158,7 @@ def infer_filled_rows(inputs: Inputs) -> Shapes:
     return [PartialShape([UNBOUNDED, 2]), PartialShape([UNBOUNDED]), PartialShape([rows])][: inputs.output_count]
 
 
-@rule("ReadValue")
+@rule
 def infer_variable(inputs: Inputs) -> Shapes:
     """Return the declared shape of a variable if it is dynamic, or that of its initial value."""
     declared, initial = inputs.attributes.get("variable_shape"), inputs.get_shape(0)
@@ -133,32 +167,32 @@ def infer_variable(inputs: Inputs) -> Shapes:
     return [initial]
 
 
-@rule("Assign")
+@rule
 def infer_assignment(inputs: Inputs) -> Shapes:
     """Return the shape of the new value."""
     return [inputs.get_shape(0)]
 
 
-@rule("StringTensorPack")
+@rule
 def infer_packed_strings(inputs: Inputs) -> Shapes:
     """Return the shape of the positions."""
     return [inputs.get_shape(0)]
 
 
-@rule("StringTensorUnpack")
+@rule
 def infer_unpacked_strings(inputs: Inputs) -> Shapes:
     """Return the shape of the strings twice, and [bytes]."""
     shape = inputs.get_shape(0)
     return [shape, shape, PartialShape([UNBOUNDED])]
 
 
-@rule("ConvertPromoteTypes")
+@rule
 def infer_promotion(inputs: Inputs) -> Shapes:
     """Return the shapes of both inputs."""
     return [inputs.get_shape(0), inputs.get_shape(1)]
 
 
-@rule("Col2Im")
+@rule
 def infer_column_images(inputs: Inputs) -> Shapes:
     """Return [N, C, rows, columns], N only if the data have it."""
     data, size, kernel = inputs.get_shape(0), inputs.get_dimensions(1), inputs.get_dimensions(2)

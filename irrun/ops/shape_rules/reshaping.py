@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from irrun.runtime.shape_rules.axes import check_axis, check_equal, check_rank, check_scalar, normalize_axes
-from irrun.runtime.shape_rules.dimensions import (
+from irrun.ops.shape_rules.axes import check_axis, check_equal, check_rank, check_scalar, normalize_axes
+from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
     add,
@@ -21,21 +21,21 @@ from irrun.runtime.shape_rules.dimensions import (
     multiply,
     shift,
 )
-from irrun.runtime.shape_rules.registration import Shapes, rule
-from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.registration import Shapes, rule
+from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__: list[str] = []
 
 
-@rule("ShapeOf")
+@rule
 def infer_shape_of(inputs: Inputs) -> Shapes:
     """Return [rank]."""
     rank = inputs.get_rank(0)
     return [PartialShape([UNBOUNDED if rank is None else rank])]
 
 
-@rule("Reshape")
+@rule
 def infer_reshape(inputs: Inputs) -> Shapes:
     """Return the shape that the second input contains, in which 0 and -1 stand for sizes that follow from the data."""
     data, pattern = inputs.get_shape(0), inputs.get_intervals(1)
@@ -114,7 +114,7 @@ def _check_count(read: Sequence[Dimension], written: Sequence[Dimension], data: 
         )
 
 
-@rule("Squeeze")
+@rule
 def infer_squeeze(inputs: Inputs) -> Shapes:
     """Return the shape without dimensions of 1."""
     data, axes = inputs.get_shape(0), inputs.get_integers(1)
@@ -136,7 +136,7 @@ def infer_squeeze(inputs: Inputs) -> Shapes:
     return [None]
 
 
-@rule("Unsqueeze")
+@rule
 def infer_unsqueeze(inputs: Inputs) -> Shapes:
     """Return the shape with dimensions of 1 at the axes that the second input contains."""
     data, axes = inputs.get_shape(0), inputs.get_integers(1)
@@ -153,7 +153,7 @@ def infer_unsqueeze(inputs: Inputs) -> Shapes:
     return [PartialShape(result)]
 
 
-@rule("Transpose")
+@rule
 def infer_transpose(inputs: Inputs) -> Shapes:
     """Return the dimensions in the order that the second input contains."""
     data, order = inputs.get_shape(0), inputs.get_integers(1)
@@ -167,7 +167,7 @@ def infer_transpose(inputs: Inputs) -> Shapes:
     return [PartialShape(data[axis] for axis in order)]
 
 
-@rule("Concat")
+@rule
 def infer_concat(inputs: Inputs) -> Shapes:
     """Return the shape of the inputs, with the sum of their sizes on the axis."""
     shapes = inputs.get_shapes()
@@ -194,7 +194,7 @@ def infer_concat(inputs: Inputs) -> Shapes:
     return [PartialShape(result)]
 
 
-@rule("Split")
+@rule
 def infer_split(inputs: Inputs) -> Shapes:
     """Return equal parts of the data along an axis."""
     check_scalar(inputs, 1)
@@ -208,7 +208,7 @@ def infer_split(inputs: Inputs) -> Shapes:
     return [PartialShape([*data[:axis], divide_down(size, count), *data[axis + 1 :]])] * count
 
 
-@rule("VariadicSplit")
+@rule
 def infer_variadic_split(inputs: Inputs) -> Shapes:
     """Return parts of the data along an axis, of the lengths that the third input contains."""
     check_scalar(inputs, 1)
@@ -240,7 +240,7 @@ def infer_variadic_split(inputs: Inputs) -> Shapes:
     return [PartialShape([*data[:axis], part, *data[axis + 1 :]]) for part in sizes]
 
 
-@rule("DepthToSpace")
+@rule
 def infer_depth_to_space(inputs: Inputs) -> Shapes:
     """Return [N, C / blocks, spatial * block_size...]."""
     data, block = inputs.get_shape(0), inputs["block_size"]
@@ -254,7 +254,7 @@ def infer_depth_to_space(inputs: Inputs) -> Shapes:
     return [PartialShape([data[0], channels, *(multiply(size, block) for size in data[2:])])]
 
 
-@rule("SpaceToDepth")
+@rule
 def infer_space_to_depth(inputs: Inputs) -> Shapes:
     """Return [N, C * blocks, spatial / block_size...]."""
     data, block = inputs.get_shape(0), inputs["block_size"]
@@ -265,7 +265,7 @@ def infer_space_to_depth(inputs: Inputs) -> Shapes:
     return [PartialShape([data[0], multiply(data[1], block ** (len(data) - 2)), *spatial])]
 
 
-@rule("BatchToSpace")
+@rule
 def infer_batch_to_space(inputs: Inputs) -> Shapes:
     """Return blocks that are moved from the first dimension to the others, and cropped."""
     data = inputs.get_shape(0)
@@ -293,7 +293,7 @@ def infer_batch_to_space(inputs: Inputs) -> Shapes:
     return [PartialShape(sizes)]
 
 
-@rule("SpaceToBatch")
+@rule
 def infer_space_to_batch(inputs: Inputs) -> Shapes:
     """Return padded data whose blocks are moved to the first dimension."""
     data = inputs.get_shape(0)
@@ -329,7 +329,7 @@ def _check_lengths(inputs: Inputs, data: PartialShape) -> None:
         )
 
 
-@rule("ReorgYolo")
+@rule
 def infer_reorganization(inputs: Inputs) -> Shapes:
     """Return [N, C * stride², H / stride, W / stride]."""
     data, stride = inputs.get_shape(0), inputs["stride"][0]
@@ -353,7 +353,7 @@ def _divide_size(data: PartialShape, axis: int, divisor: int) -> Dimension:
     return part
 
 
-@rule("RegionYolo")
+@rule
 def infer_regions(inputs: Inputs) -> Shapes:
     """Return the regions; with Softmax, the dimensions from `axis` to `end_axis` are joined."""
     data = inputs.get_shape(0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from irrun.runtime.shape_rules.axes import check_equal, check_scalar, normalize_axes
-from irrun.runtime.shape_rules.dimensions import ONE, Dimension, get_bounds, make_dimension, make_unknown, multiply
-from irrun.runtime.shape_rules.registration import Shapes, rule
-from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.axes import check_equal, check_scalar, normalize_axes
+from irrun.ops.shape_rules.dimensions import ONE, Dimension, get_bounds, make_dimension, make_unknown, multiply
+from irrun.ops.shape_rules.registration import Shapes, rule
+from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import PartialShape
 
 __all__: list[str] = []
@@ -64,7 +64,7 @@ def _count(size: float, start: float, stop: float, step: int) -> float:
     return math.inf if math.isinf(count) else max(0, math.ceil(count / abs(step)))
 
 
-@rule("Slice")
+@rule
 def infer_slice(inputs: Inputs) -> Shapes:
     """Return a slice along some axes."""
     data = inputs.get_shape(0)
@@ -103,7 +103,7 @@ def _limit(size: Dimension) -> Dimension:
     return make_dimension(0, get_bounds(size)[1])
 
 
-@rule("StridedSlice")
+@rule
 def infer_strided_slice(inputs: Inputs) -> Shapes:
     """Return a slice along the first axes, according to the masks."""
     data = inputs.get_shape(0)
@@ -179,7 +179,7 @@ def _check_index(inputs: Inputs, data: PartialShape, axis: int, index: Interval 
         return
 
 
-@rule("Pad")
+@rule
 def infer_pad(inputs: Inputs) -> Shapes:
     """Return the shape of padded data."""
     data = inputs.get_shape(0)
@@ -202,7 +202,7 @@ def infer_pad(inputs: Inputs) -> Shapes:
     return [PartialShape(result)]
 
 
-@rule("Tile")
+@rule
 def infer_tile(inputs: Inputs) -> Shapes:
     """Return the shape of repeated data."""
     data, repeats = inputs.get_shape(0), inputs.get_dimensions(1)

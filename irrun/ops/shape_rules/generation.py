@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 
-from irrun.runtime.shape_rules.axes import check_axis, check_scalar
-from irrun.runtime.shape_rules.dimensions import (
+from irrun.ops.shape_rules.axes import check_axis, check_scalar
+from irrun.ops.shape_rules.dimensions import (
     count_elements,
     get_bounds,
     make_dimension,
     make_unknown,
 )
-from irrun.runtime.shape_rules.registration import Shapes, rule
-from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.registration import Shapes, rule
+from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__: list[str] = []
 
 
-@rule("OneHot")
+@rule
 def infer_one_hot(inputs: Inputs) -> Shapes:
     """Return the indices with a new dimension of the depth."""
     check_scalar(inputs, 1, 2, 3)
@@ -30,7 +30,7 @@ def infer_one_hot(inputs: Inputs) -> Shapes:
     return [PartialShape([*indices[:axis], size, *indices[axis:]])]
 
 
-@rule("NonZero")
+@rule
 def infer_non_zero(inputs: Inputs) -> Shapes:
     """Return [rank, number of elements]."""
     data = inputs.get_shape(0)
@@ -40,7 +40,7 @@ def infer_non_zero(inputs: Inputs) -> Shapes:
     return [PartialShape([len(data), make_dimension(0, high)])]
 
 
-@rule("Unique")
+@rule
 def infer_unique(inputs: Inputs) -> Shapes:
     """Return the unique elements or slices, and their positions, with numbers that depend on the values."""
     data, axis = inputs.get_shape(0), inputs.get_integer(1)
@@ -61,7 +61,7 @@ def infer_unique(inputs: Inputs) -> Shapes:
     return [PartialShape([*data[:axis], selected, *data[axis + 1 :]]), positions, PartialShape([size]), positions]
 
 
-@rule("Range")
+@rule
 def infer_range(inputs: Inputs) -> Shapes:
     """Return [number of elements]."""
     check_scalar(inputs, 0, 1, 2)
@@ -78,7 +78,7 @@ def infer_range(inputs: Inputs) -> Shapes:
     return [PartialShape([make_dimension(count, count)])]
 
 
-@rule("RandomUniform")
+@rule
 def infer_random(inputs: Inputs) -> Shapes:
     """Return the shape that the first input contains."""
     check_scalar(inputs, 1, 2)
@@ -88,7 +88,7 @@ def infer_random(inputs: Inputs) -> Shapes:
     return [PartialShape(sizes)]
 
 
-@rule("Eye")
+@rule
 def infer_eye(inputs: Inputs) -> Shapes:
     """Return [batch..., rows, columns]."""
     check_scalar(inputs, 0, 1, 2)
@@ -104,7 +104,7 @@ def infer_eye(inputs: Inputs) -> Shapes:
     return [PartialShape([*batch, *sizes])]
 
 
-@rule("Multinomial")
+@rule
 def infer_multinomial(inputs: Inputs) -> Shapes:
     """Return [batch, number of samples]."""
     check_scalar(inputs, 1)

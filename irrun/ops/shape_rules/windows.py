@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from irrun.ops._support.windows import create_windows, expand_attribute
-from irrun.runtime.shape_rules.axes import check_equal, check_rank
-from irrun.runtime.shape_rules.dimensions import (
+from irrun.ops.shape_rules.axes import check_equal, check_rank
+from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
     add,
@@ -19,14 +19,14 @@ from irrun.runtime.shape_rules.dimensions import (
     shift,
     subtract,
 )
-from irrun.runtime.shape_rules.registration import Shapes, rule
-from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.registration import Shapes, rule
+from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__: list[str] = []
 
 
-@rule("BinaryConvolution", "Convolution", "GroupConvolution")
+@rule
 def infer_convolution(inputs: Inputs) -> Shapes:
     """Return [N, channels of the filters, windows...]."""
     groups = int(inputs.operation.has_groups)
@@ -55,7 +55,7 @@ def _count_groups(channels: Dimension, groups: Dimension, group_size: Dimension)
     return groups
 
 
-@rule("DeformableConvolution")
+@rule
 def infer_deformable_convolution(inputs: Inputs) -> Shapes:
     """Return [N, channels of the filters, windows...]."""
     data, offsets, filters = (inputs.get_shape(i) for i in range(3))
@@ -132,7 +132,7 @@ def _count_windows(
     return counts
 
 
-@rule("AvgPool", "MaxPool")
+@rule
 def infer_pooling(inputs: Inputs) -> Shapes:
     """Return [N, C, windows...]."""
     check_rank(inputs, 0, 3, 4, 5)
@@ -164,7 +164,7 @@ def _count_one(inputs: Inputs, axis: int, size: int) -> Dimension:
     return make_dimension(count, count)
 
 
-@rule("AdaptiveAvgPool", "AdaptiveMaxPool")
+@rule
 def infer_adaptive_pooling(inputs: Inputs) -> Shapes:
     """Return [N, C, sizes...], whose sizes the second input contains."""
     check_rank(inputs, 0, 3, 4, 5)
@@ -178,7 +178,7 @@ def infer_adaptive_pooling(inputs: Inputs) -> Shapes:
     return [PartialShape([*data[:2], *sizes])] * inputs.output_count
 
 
-@rule("ConvolutionBackpropData", "GroupConvolutionBackpropData")
+@rule
 def infer_transposed_convolution(inputs: Inputs) -> Shapes:
     """Return [N, channels of the filters, sizes...]."""
     groups = int(inputs.operation.has_groups)
@@ -225,7 +225,7 @@ def _enlarge(inputs: Inputs, spatial: Sequence[Dimension], kernel: Sequence[Dime
     return sizes
 
 
-@rule("ExtractImagePatches")
+@rule
 def infer_patches(inputs: Inputs) -> Shapes:
     """Return [N, C * elements of a patch, rows, columns]."""
     check_rank(inputs, 0, 4)

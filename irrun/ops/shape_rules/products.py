@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from irrun.runtime.shape_rules.axes import check_axis, check_equal, check_rank, check_size, get_dimension
-from irrun.runtime.shape_rules.dimensions import (
+from irrun.ops.shape_rules.axes import check_axis, check_equal, check_rank, check_size, get_dimension
+from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
     broadcast,
@@ -14,14 +14,14 @@ from irrun.runtime.shape_rules.dimensions import (
     make_unknown,
     merge,
 )
-from irrun.runtime.shape_rules.registration import Shapes, rule
-from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.registration import Shapes, rule
+from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__: list[str] = []
 
 
-@rule("MatMul")
+@rule
 def infer_matmul(inputs: Inputs) -> Shapes:
     """Return the shape of a product of matrices, whose other dimensions are broadcast."""
     left, right = inputs.get_shape(0), inputs.get_shape(1)
@@ -56,7 +56,7 @@ def _show_transposed(inputs: Inputs, name: str) -> str:
     return " (transposed)" if inputs[f"transpose_{name}"] else ""
 
 
-@rule("FullyConnected", "FullyConnectedCompressed")
+@rule
 def infer_fully_connected(inputs: Inputs) -> Shapes:
     """Return the data with the number of rows of the weights as the last dimension."""
     data, weights = inputs.get_shape(0), inputs.get_shape(1)
@@ -65,7 +65,7 @@ def infer_fully_connected(inputs: Inputs) -> Shapes:
     return [PartialShape([*data[:-1], weights[-2]])]
 
 
-@rule("Einsum")
+@rule
 def infer_einsum(inputs: Inputs) -> Shapes:
     """Return the sizes of the labels of the output."""
     equation = "".join(inputs["equation"].split())
@@ -115,7 +115,7 @@ def _merge_labels(first: PartialShape | None, second: PartialShape, equation: st
         raise ShapeError(f"the dimensions of '...' in the equation {equation} are {first} and {second}") from None
 
 
-@rule("ScaledDotProductAttention")
+@rule
 def infer_attention(inputs: Inputs) -> Shapes:
     """Return [batch..., length of the query, size of the value]."""
     query, key, value = (inputs.get_shape(i) for i in range(3))
@@ -137,13 +137,13 @@ def infer_attention(inputs: Inputs) -> Shapes:
     return [PartialShape([*batch, query[-2], value[-1]])]
 
 
-@rule("RoPE")
+@rule
 def infer_rotary_embedding(inputs: Inputs) -> Shapes:
     """Return an unknown shape, as the attributes transpose the data in many ways."""
     return [make_unknown(inputs.get_rank(0))]
 
 
-@rule("GLU", "SwiGLU")
+@rule
 def infer_gated_unit(inputs: Inputs) -> Shapes:
     """Return one part of the data along the axis."""
     data = inputs.get_shape(0)
@@ -154,7 +154,7 @@ def infer_gated_unit(inputs: Inputs) -> Shapes:
     return [PartialShape([*data[:axis], make_dimension(size, size), *data[axis + 1 :]])]
 
 
-@rule("GroupedMatMul")
+@rule
 def infer_grouped_product(inputs: Inputs) -> Shapes:
     """Return one product per group, or the rows of all groups."""
     left, right = inputs.get_shape(0), inputs.get_shape(1)
@@ -168,25 +168,35 @@ def infer_grouped_product(inputs: Inputs) -> Shapes:
     return [PartialShape([groups, left[-1] if len(left) == 2 else left[-2], right[-1]])]
 
 
-@rule("AUGRUCell", "GRUCell", "LSTMCell", "RNNCell")
+@rule
 def infer_cell(inputs: Inputs) -> Shapes:
     """Return [batch, hidden size] for each state."""
+    return _infer_cell(inputs, _find_hidden_size)
+
+
+@rule
+def infer_lstm_cell(inputs: Inputs) -> Shapes:
+    """Return [batch, hidden size] for each state; the hidden size is the attribute, as in the reference."""
+    return _infer_cell(inputs, _get_hidden_size)
+
+
+def _infer_cell(inputs: Inputs, find_hidden_size: Callable[[Inputs, int, int], Dimension]) -> Shapes:
     count = max(len(inputs.operation.output_types), 1)
     check_rank(inputs, 0, 2)
     batch = _merge_batch(inputs, [0, *range(1, count + 1)])
-    size = _find_hidden_size(inputs, range(1, count + 1))
+    size = find_hidden_size(inputs, count, 0)
     if inputs.has(count + 2):
         _check_weights(inputs, count + 1, 0)
     return [PartialShape([batch, size])] * count
 
 
-@rule("AUGRUSequence", "GRUSequence", "LSTMSequence", "RNNSequence")
+@rule
 def infer_sequence(inputs: Inputs) -> Shapes:
     """Return [batch, directions, length, hidden size], and [batch, directions, hidden size] for each state."""
     count = max(len(inputs.operation.output_types) - 1, 1)
     check_rank(inputs, 0, 3)
     batch = _merge_batch(inputs, [0, *range(1, count + 2)])
-    size = _find_hidden_size(inputs, range(1, count + 1))
+    size = _find_hidden_size(inputs, count, 1)
     number = 2 if inputs.attributes.get("direction") == "bidirectional" else 1
     for position, axis in [*((i, 1) for i in range(1, count + 1)), *((i, 0) for i in range(count + 2, count + 5))]:
         check_size(inputs, position, axis, number)
@@ -221,28 +231,34 @@ def _merge_batch(inputs: Inputs, positions: Sequence[int]) -> Dimension:
     return batch
 
 
-def _find_hidden_size(inputs: Inputs, positions: Sequence[int]) -> Dimension:
-    """Return the size of the states.
+def _get_hidden_size(inputs: Inputs, states: int, axis: int) -> Dimension:
+    """Return the size of the states that the attribute states.
+
+    Args:
+        inputs: The inputs.
+        states: The number of states, which follow the data.
+        axis: The axis of the gates of the weights: 0 for cells, 1 for sequences.
 
     Raises:
-        ShapeError: A state has another size than the attribute states.
+        ShapeError: A state has another size.
     """
-    result: Dimension = UNBOUNDED
-    hidden = inputs["hidden_size"]
-    for position in positions:
+    hidden: int = inputs["hidden_size"]
+    for position in range(1, states + 1):
         check_size(inputs, position, -1, hidden)
+    return make_dimension(hidden, hidden)
+
+
+def _find_hidden_size(inputs: Inputs, states: int, axis: int) -> Dimension:
+    """Return the size of the states as far as it follows from the inputs, with the arguments of `_get_hidden_size`."""
+    stated = _get_hidden_size(inputs, states, axis)
+    first = states + axis + 1
+    if any(isinstance(get_dimension(inputs.get_shape(i), axis), int) for i in (first, first + 1)):
+        return stated
+    result: Dimension = UNBOUNDED
+    for position in range(1, states + 1):
         size = get_dimension(inputs.get_shape(position), -1)
         result = result if size is None else merge(result, size) or result
-    first = positions[-1] + (1 if inputs.operation.type.endswith("Cell") else 2)
-    axis = 0 if inputs.operation.type.endswith("Cell") else 1
-    weights = [get_dimension(inputs.get_shape(i), axis) for i in (first, first + 1)]
-    if inputs.operation.type == "LSTMCell" or any(isinstance(size, int) for size in weights):
-        return make_dimension(hidden, hidden)
     return result
-
-
-#: The number of gates of a recurrent network.
-_GATES = {"LSTM": 4, "GRUC": 3, "GRUS": 3, "AUGR": 3, "RNNC": 1, "RNNS": 1}
 
 
 def _check_weights(inputs: Inputs, position: int, axis: int) -> None:
@@ -254,7 +270,7 @@ def _check_weights(inputs: Inputs, position: int, axis: int) -> None:
         axis: The axis of the gates.
     """
     hidden = inputs["hidden_size"]
-    gates = _GATES[inputs.operation.type[:4]] * hidden
+    gates = (inputs.operation.gates or 1) * hidden
     for weights in (position, position + 1):
         check_size(inputs, weights, axis, gates)
     check_size(inputs, position + 1, -1, hidden)
@@ -266,7 +282,7 @@ def _check_weights(inputs: Inputs, position: int, axis: int) -> None:
     check_size(inputs, position + 2, -1, gates + extra)
 
 
-@rule("CTCGreedyDecoder")
+@rule
 def infer_ctc_decoder(inputs: Inputs) -> Shapes:
     """Return [batch, time, 1, 1]."""
     data, mask = inputs.get_shape(0), inputs.get_shape(1)
@@ -279,7 +295,7 @@ def infer_ctc_decoder(inputs: Inputs) -> Shapes:
     return [PartialShape([batch, time, 1, 1])]
 
 
-@rule("CTCGreedyDecoderSeqLen")
+@rule
 def infer_ctc_decoder_with_lengths(inputs: Inputs) -> Shapes:
     """Return [batch, time] and [batch]."""
     data = inputs.get_shape(0)
@@ -291,7 +307,7 @@ def infer_ctc_decoder_with_lengths(inputs: Inputs) -> Shapes:
     return [PartialShape([batch, time]), PartialShape([batch])]
 
 
-@rule("CTCLoss")
+@rule
 def infer_ctc_loss(inputs: Inputs) -> Shapes:
     """Return [batch]."""
     return [PartialShape([_merge_batch(inputs, range(4))])]

@@ -4,45 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from irrun.runtime.shape_rules.axes import check_axis, check_equal, get_dimension
-from irrun.runtime.shape_rules.dimensions import Dimension, broadcast, broadcast_shapes, may_equal, merge_shapes
-from irrun.runtime.shape_rules.registration import Shapes, rule
-from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.axes import check_axis, check_equal, get_dimension
+from irrun.ops.shape_rules.dimensions import Dimension, broadcast, broadcast_shapes, may_equal, merge_shapes
+from irrun.ops.shape_rules.registration import Shapes, rule
+from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import PartialShape
 
 __all__ = ["broadcast_operands", "keep_shape"]
 
 
-@rule(
-    "Convert",
-    "ConvertLike",
-    "FakeConvert",
-    "GRN",
-    "HardSigmoid",
-    "Identity",
-    "LRN",
-    "LeakyRelu",
-    "MVN",
-    "NormalizeL2",
-    "PowerStatic",
-    "RMS",
-    "Roll",
-    "Selu",
-    "SwishCPU",
-)
+@rule
 def keep_shape(inputs: Inputs) -> Shapes:
     """Return the shape of the first input."""
     return [inputs.get_shape(0)]
 
 
-@rule("BatchNormInference")
+@rule
 def infer_batch_normalization(inputs: Inputs) -> Shapes:
     """Return the shape of the data, whose channels the other inputs have."""
     position = 2 if inputs.operation.since == 1 else 0
     return [_check_channels(inputs, position, [i for i in range(5) if i != position])]
 
 
-@rule("GroupNormalization")
+@rule
 def infer_group_normalization(inputs: Inputs) -> Shapes:
     """Return the shape of the data, whose channels the other inputs have."""
     data, groups = _check_channels(inputs, 0, [1, 2]), inputs["num_groups"]
@@ -64,7 +48,7 @@ def _check_channels(inputs: Inputs, position: int, others: Sequence[int]) -> Par
     return data
 
 
-@rule("Inverse")
+@rule
 def infer_inverse(inputs: Inputs) -> Shapes:
     """Return the shape of the square matrices."""
     data = inputs.get_shape(0)
@@ -73,7 +57,7 @@ def infer_inverse(inputs: Inputs) -> Shapes:
     return [data]
 
 
-@rule("ShuffleChannels")
+@rule
 def infer_shuffled_channels(inputs: Inputs) -> Shapes:
     """Return the shape of the data, whose channels are divided into groups."""
     shape = inputs.get_shape(0)
@@ -86,7 +70,7 @@ def infer_shuffled_channels(inputs: Inputs) -> Shapes:
     return [shape]
 
 
-@rule("CumSum", "Reverse")
+@rule
 def infer_along_axes(inputs: Inputs) -> Shapes:
     """Return the shape of the first input, whose axes the second one contains."""
     shape, axes = inputs.get_shape(0), inputs.get_integers(1)
@@ -96,7 +80,7 @@ def infer_along_axes(inputs: Inputs) -> Shapes:
     return [shape]
 
 
-@rule("LogSoftmax", "Softmax")
+@rule
 def infer_along_axis(inputs: Inputs) -> Shapes:
     """Return the shape of the only input, whose axis is an attribute."""
     shape = inputs.get_shape(0)
@@ -105,6 +89,7 @@ def infer_along_axis(inputs: Inputs) -> Shapes:
     return [shape]
 
 
+@rule
 def broadcast_operands(inputs: Inputs) -> Shapes:
     """Return the shape of all inputs, which are broadcast to each other."""
     shapes = inputs.get_shapes()
@@ -160,14 +145,14 @@ def _broadcast_at(first: PartialShape | None, second: PartialShape | None, axis:
     return PartialShape(dimensions)
 
 
-@rule("FakeQuantize")
+@rule
 def infer_quantization(inputs: Inputs) -> Shapes:
     """Return the shape of the data, to which the limits are broadcast."""
     broadcast_operands(inputs)
     return [inputs.get_shape(0)]
 
 
-@rule("PRelu")
+@rule
 def infer_prelu(inputs: Inputs) -> Shapes:
     """Return the shape of the data, to whose channels or dimensions the slope is broadcast."""
     data, slope = inputs.get_shape(0), inputs.get_shape(1)
@@ -182,7 +167,7 @@ def infer_prelu(inputs: Inputs) -> Shapes:
     return [data]
 
 
-@rule("Clamp")
+@rule
 def infer_clamp(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
     if inputs["min"] > inputs["max"]:
@@ -190,7 +175,7 @@ def infer_clamp(inputs: Inputs) -> Shapes:
     return [inputs.get_shape(0)]
 
 
-@rule("Select")
+@rule
 def infer_selection(inputs: Inputs) -> Shapes:
     """Return the shape of the branches and the condition, which are broadcast to each other."""
     condition, then, otherwise = inputs.get_shapes()

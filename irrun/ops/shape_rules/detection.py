@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from irrun.runtime.shape_rules.axes import (
+from irrun.ops.shape_rules.axes import (
     check_equal,
     check_rank,
     check_scalar,
@@ -12,7 +12,7 @@ from irrun.runtime.shape_rules.axes import (
     get_dimension,
     normalize_axes,
 )
-from irrun.runtime.shape_rules.dimensions import (
+from irrun.ops.shape_rules.dimensions import (
     Dimension,
     divide_down,
     divide_exactly,
@@ -23,16 +23,56 @@ from irrun.runtime.shape_rules.dimensions import (
     multiply,
     shift,
 )
-from irrun.runtime.shape_rules.registration import Shapes, rule
-from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.registration import Shapes, rule
+from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__: list[str] = []
 
 
-@rule("NMSRotated", "NonMaxSuppression", "NonMaxSuppressionIEInternal")
+@rule
 def infer_suppression(inputs: Inputs) -> Shapes:
     """Return [selected boxes, 3] twice, and [1]."""
+    return _infer_suppression(inputs, coordinates=4)
+
+
+@rule
+def infer_rotated_suppression(inputs: Inputs) -> Shapes:
+    """Return [selected boxes, 3] twice, and [1]."""
+    return _infer_suppression(inputs, coordinates=5)
+
+
+def _infer_suppression(inputs: Inputs, coordinates: int) -> Shapes:
+    total, _ = _count_boxes(inputs, coordinates)
+    selected = PartialShape([UNBOUNDED if total is None else make_dimension(0, total), 3])
+    return [selected, selected, PartialShape([1])]
+
+
+@rule
+def infer_padded_suppression(inputs: Inputs) -> Shapes:
+    """Return [selected boxes, 3], padded to the largest number of boxes in all images."""
+    return _infer_padded_suppression(inputs, with_images=True)
+
+
+@rule
+def infer_padded_suppression_per_image(inputs: Inputs) -> Shapes:
+    """Return [selected boxes, 3], padded to the largest number of boxes in one image, as the first versions declare."""
+    return _infer_padded_suppression(inputs, with_images=False)
+
+
+def _infer_padded_suppression(inputs: Inputs, with_images: bool) -> Shapes:
+    total, is_exact = _count_boxes(inputs, 4, with_images)
+    return [PartialShape([make_dimension(total, total) if total is not None and is_exact else UNBOUNDED, 3])]
+
+
+def _count_boxes(inputs: Inputs, coordinates: int, with_images: bool = True) -> tuple[int | None, bool]:
+    """Return the largest number of selected boxes, None if it is unknown, and whether the inputs have static sizes.
+
+    Args:
+        inputs: The inputs.
+        coordinates: The number of coordinates of a box.
+        with_images: Whether to count the boxes of all images.
+    """
     boxes, scores = inputs.get_shape(0), inputs.get_shape(1)
     check_rank(inputs, 0, 3)
     check_rank(inputs, 1, 3)
@@ -40,27 +80,19 @@ def infer_suppression(inputs: Inputs) -> Shapes:
         for i, j, name in ((0, 0, "batch sizes"), (1, 2, "numbers of boxes")):
             if merge(boxes[i], scores[j]) is None:
                 raise ShapeError(f"boxes {boxes} and scores {scores} have different {name}")
-    check_size(inputs, 0, 2, 5 if inputs.operation.type == "NMSRotated" else 4)
+    check_size(inputs, 0, 2, coordinates)
     check_scalar(inputs, *range(2, len(inputs)))
-    since = inputs.operation.since
-    is_old = inputs.operation.type == "NonMaxSuppression" and since < 5
     most = inputs.get_integer(2) if inputs.has(2) else 0
-    number, classes, images = (get_dimension(*place) for place in ((boxes, 1), (scores, 1), (scores, 0)))
-    factors = [number, classes] if is_old and since < 4 else [number, classes, images]
+    places = [(boxes, 1), (scores, 1), (scores, 0)] if with_images else [(boxes, 1), (scores, 1)]
+    factors = [get_dimension(*place) for place in places]
     limits = [None if factor is None else get_bounds(factor)[1] for factor in factors]
-    count: Dimension = UNBOUNDED
     known = [limit for limit in limits if limit is not None]
-    if len(known) == len(limits) and most is not None:
-        total = math.prod([min(known[0], most), *known[1:]])
-        if not is_old:
-            count = make_dimension(0, total)
-        elif all(isinstance(factor, int) for factor in factors):
-            count = make_dimension(total, total)
-    selected = PartialShape([count, 3])
-    return [selected] if is_old else [selected, selected, PartialShape([1])]
+    if most is None or len(known) < len(limits):
+        return None, False
+    return math.prod([min(known[0], most), *known[1:]]), all(isinstance(factor, int) for factor in factors)
 
 
-@rule("MatrixNms", "MulticlassNms", "MulticlassNmsIEInternal")
+@rule
 def infer_class_suppression(inputs: Inputs) -> Shapes:
     """Return [selected boxes, 6], [selected boxes, 1] and [images]."""
     boxes, scores = inputs.get_shape(0), inputs.get_shape(1)
@@ -94,7 +126,7 @@ def _limit_boxes(inputs: Inputs, boxes: Dimension, classes: Dimension, images: D
     return make_dimension(0, None if most is None else total * most)
 
 
-@rule("DetectionOutput")
+@rule
 def infer_detection_output(inputs: Inputs) -> Shapes:
     """Return [1, 1, detections, 7]."""
     batch = get_dimension(inputs.get_shape(0), 0) or UNBOUNDED
@@ -136,7 +168,7 @@ def _check_predictions(inputs: Inputs) -> tuple[int | None, int | None]:
     return priors, classes
 
 
-@rule("ExperimentalDetectronDetectionOutput")
+@rule
 def infer_detectron_output(inputs: Inputs) -> Shapes:
     """Return boxes, classes and scores of a fixed number of detections."""
     check_size(inputs, 3, 0, 1)
@@ -144,7 +176,7 @@ def infer_detectron_output(inputs: Inputs) -> Shapes:
     return [PartialShape([count, 4]), PartialShape([count]), PartialShape([count])]
 
 
-@rule("ExperimentalDetectronGenerateProposalsSingleImage")
+@rule
 def infer_detectron_proposals(inputs: Inputs) -> Shapes:
     """Return a fixed number of boxes and scores."""
     check_size(inputs, 0, 0, 3)
@@ -152,7 +184,7 @@ def infer_detectron_proposals(inputs: Inputs) -> Shapes:
     return [PartialShape([count, 4]), PartialShape([count])]
 
 
-@rule("ExperimentalDetectronPriorGridGenerator")
+@rule
 def infer_prior_grid(inputs: Inputs) -> Shapes:
     """Return [H * W * priors, 4], or [H, W, priors, 4]."""
     priors, features = inputs.get_shape(0), inputs.get_shape(1)
@@ -165,7 +197,7 @@ def infer_prior_grid(inputs: Inputs) -> Shapes:
     return [PartialShape([rows, columns, count, 4])]
 
 
-@rule("ExperimentalDetectronROIFeatureExtractor")
+@rule
 def infer_detectron_features(inputs: Inputs) -> Shapes:
     """Return [regions, C, size, size], and the regions."""
     rois = inputs.get_shape(0)
@@ -185,14 +217,14 @@ def infer_detectron_features(inputs: Inputs) -> Shapes:
     return [PartialShape([count, channels, size, size]), PartialShape([count, 4])]
 
 
-@rule("ExperimentalDetectronTopKROIs")
+@rule
 def infer_top_regions(inputs: Inputs) -> Shapes:
     """Return [max_rois, 4]."""
     check_size(inputs, 0, 1, 4)
     return [PartialShape([inputs["max_rois"], 4])]
 
 
-@rule("GenerateProposals")
+@rule
 def infer_proposals(inputs: Inputs) -> Shapes:
     """Return [boxes, 4], [boxes] and [images]."""
     images: Dimension = UNBOUNDED
@@ -215,7 +247,7 @@ def infer_proposals(inputs: Inputs) -> Shapes:
     return [PartialShape([count, 4]), PartialShape([count]), PartialShape([images])]
 
 
-@rule("Proposal")
+@rule
 def infer_fixed_proposals(inputs: Inputs) -> Shapes:
     """Return [images * boxes, 5], and the scores."""
     images: Dimension = UNBOUNDED
@@ -240,13 +272,13 @@ def infer_fixed_proposals(inputs: Inputs) -> Shapes:
     return shapes if inputs.operation.since < 4 else [*shapes, PartialShape([count])]
 
 
-@rule("PriorBoxClustered")
+@rule
 def infer_clustered_prior_boxes(inputs: Inputs) -> Shapes:
     """Return [2, 4 * boxes]."""
     return _infer_prior_boxes(inputs, len(inputs["width"]))
 
 
-@rule("PriorBox")
+@rule
 def infer_prior_boxes(inputs: Inputs) -> Shapes:
     """Return [2, 4 * boxes]."""
     return _infer_prior_boxes(inputs, _count_prior_boxes(inputs))
@@ -280,7 +312,7 @@ def _count_prior_boxes(inputs: Inputs) -> int:
     return total
 
 
-@rule("ROIAlign", "ROIAlignRotated")
+@rule
 def infer_region_alignment(inputs: Inputs) -> Shapes:
     """Return [regions, C, pooled_h, pooled_w]."""
     data, rois, indices = (inputs.get_shape(i) for i in range(3))
@@ -296,7 +328,7 @@ def infer_region_alignment(inputs: Inputs) -> Shapes:
     return [PartialShape([count, channels, inputs["pooled_h"], inputs["pooled_w"]])]
 
 
-@rule("ROIPooling")
+@rule
 def infer_region_pooling(inputs: Inputs) -> Shapes:
     """Return [regions, C, pooled_h, pooled_w]."""
     data, rois = inputs.get_shape(0), inputs.get_shape(1)
@@ -305,14 +337,14 @@ def infer_region_pooling(inputs: Inputs) -> Shapes:
     return [PartialShape([get_dimension(rois, 0) or UNBOUNDED, get_dimension(data, 1) or UNBOUNDED, *size])]
 
 
-@rule("PSROIPooling")
+@rule
 def infer_position_sensitive_pooling(inputs: Inputs) -> Shapes:
     """Return [regions, output_dim, group_size, group_size]."""
     check_size(inputs, 1, 1, 5)
     return infer_deformable_pooling(inputs)
 
 
-@rule("DeformablePSROIPooling")
+@rule
 def infer_deformable_pooling(inputs: Inputs) -> Shapes:
     """Return [regions, output_dim, group_size, group_size]."""
     count = get_dimension(inputs.get_shape(1), 0) or UNBOUNDED
@@ -320,7 +352,7 @@ def infer_deformable_pooling(inputs: Inputs) -> Shapes:
     return [PartialShape([count, inputs["output_dim"], size, size])]
 
 
-@rule("Interpolate")
+@rule
 def infer_interpolation(inputs: Inputs) -> Shapes:
     """Return the data with other sizes along the axes."""
     data, since = inputs.get_shape(0), inputs.operation.since
@@ -368,7 +400,7 @@ def _scale(size: Dimension, factor: float) -> Dimension:
     return make_dimension(int(low * factor), None if high is None else int(high * factor))
 
 
-@rule("GridSample")
+@rule
 def infer_grid_sample(inputs: Inputs) -> Shapes:
     """Return [N, C, rows and columns of the grid]."""
     data, grid = inputs.get_shape(0), inputs.get_shape(1)
@@ -386,7 +418,7 @@ def infer_grid_sample(inputs: Inputs) -> Shapes:
     return [PartialShape([batch, get_dimension(data, 1) or UNBOUNDED, *sizes])]
 
 
-@rule("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB")
+@rule
 def infer_color_conversion(inputs: Inputs) -> Shapes:
     """Return [N, H, W, 3]."""
     check_rank(inputs, 0, 4)
@@ -413,7 +445,7 @@ def infer_color_conversion(inputs: Inputs) -> Shapes:
     return [PartialShape([data[0], *sizes, 3])]
 
 
-@rule("BGRtoNV12", "RGBtoNV12")
+@rule
 def infer_color_subsampling(inputs: Inputs) -> Shapes:
     """Return [N, H * 3 / 2, W, 1], or [N, H, W, 1] and [N, H / 2, W / 2, 2]."""
     data = inputs.get_shape(0) or make_unknown(4)

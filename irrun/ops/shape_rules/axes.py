@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from irrun.runtime.shape_rules.dimensions import ONE, Dimension, may_equal
-from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.dimensions import ONE, Dimension, may_equal
+from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import PartialShape, StaticDimension
 
 __all__ = ["check_axis", "check_equal", "check_rank", "check_scalar", "check_size", "get_dimension", "normalize_axes"]

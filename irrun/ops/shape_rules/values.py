@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from irrun.ir.constant import Constant
 from irrun.ops._support.operation import Operation
-from irrun.runtime.shape_rules.dimensions import Dimension, make_dimension
+from irrun.ops.shape_rules.dimensions import Dimension, make_dimension
 from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__ = ["VALUE_LIMIT", "Inputs", "ShapeError", "Value"]
@@ -20,6 +19,21 @@ Array = np.ndarray[Any, Any]
 
 #: Elements of values that are tracked because they may determine shapes.
 VALUE_LIMIT = 1 << 14
+
+
+class Constant(Protocol):
+    """A constant that is read when its value is needed."""
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """The shape."""
+
+    @property
+    def data(self) -> object | None:
+        """The stored bytes; None if there are none."""
+
+    def to_array(self) -> Array:
+        """Read the value."""
 
 
 class ShapeError(ValueError):

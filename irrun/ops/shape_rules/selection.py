@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from irrun.runtime.shape_rules.axes import check_axis, check_equal, check_scalar, get_dimension, normalize_axes
-from irrun.runtime.shape_rules.dimensions import (
+from irrun.ops.shape_rules.axes import check_axis, check_equal, check_scalar, get_dimension, normalize_axes
+from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
     broadcast,
@@ -17,24 +17,14 @@ from irrun.runtime.shape_rules.dimensions import (
     merge,
     merge_shapes,
 )
-from irrun.runtime.shape_rules.registration import Shapes, rule
-from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.registration import Shapes, rule
+from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__: list[str] = []
 
 
-@rule(
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogicalAnd",
-    "ReduceLogicalOr",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-)
+@rule
 def infer_reduction(inputs: Inputs) -> Shapes:
     """Return the shape without the axes that the second input contains, or with 1 for them."""
     data, axes = inputs.get_shape(0), inputs.get_integers(1)
@@ -50,7 +40,7 @@ def infer_reduction(inputs: Inputs) -> Shapes:
     return [PartialShape(size for axis, size in enumerate(data) if axis not in reduced)]
 
 
-@rule("Gather", "GatherCompressed")
+@rule
 def infer_gather(inputs: Inputs) -> Shapes:
     """Return the data with the indices in place of the axis."""
     data, indices, axis = inputs.get_shape(0), inputs.get_shape(1), inputs.get_integer(2)
@@ -79,7 +69,7 @@ def infer_gather(inputs: Inputs) -> Shapes:
     return [PartialShape([*common_sizes, *data[batch:axis], *indices[batch:], *data[axis + 1 :]])]
 
 
-@rule("GatherElements")
+@rule
 def infer_gather_elements(inputs: Inputs) -> Shapes:
     """Return the shape of the indices, whose dimensions except for the axis are those of the data."""
     data, indices = inputs.get_shape(0), inputs.get_shape(1)
@@ -103,7 +93,7 @@ def infer_gather_elements(inputs: Inputs) -> Shapes:
     return [PartialShape(result)]
 
 
-@rule("GatherND")
+@rule
 def infer_gather_nd(inputs: Inputs) -> Shapes:
     """Return the indices, whose last dimension is replaced by slices of the data."""
     data, indices, batch = inputs.get_shape(0), inputs.get_shape(1), inputs["batch_dims"]
@@ -127,7 +117,7 @@ def infer_gather_nd(inputs: Inputs) -> Shapes:
     return [PartialShape([*common, *indices[batch:-1], *data[batch + depth :]])]
 
 
-@rule("ScatterElementsUpdate")
+@rule
 def infer_scatter_of_elements(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
     data, indices, updates = (inputs.get_shape(i) for i in range(3))
@@ -141,7 +131,7 @@ def infer_scatter_of_elements(inputs: Inputs) -> Shapes:
     return [data]
 
 
-@rule("ScatterNDUpdate")
+@rule
 def infer_scatter_of_slices(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
     data = inputs.get_shape(0)
@@ -149,7 +139,7 @@ def infer_scatter_of_slices(inputs: Inputs) -> Shapes:
     return [data]
 
 
-@rule("ScatterUpdate")
+@rule
 def infer_scatter(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
     check_scalar(inputs, 3)
@@ -157,7 +147,7 @@ def infer_scatter(inputs: Inputs) -> Shapes:
     return [inputs.get_shape(0)]
 
 
-@rule("SliceScatter")
+@rule
 def infer_scatter_of_slice(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
     return [inputs.get_shape(0)]
@@ -186,7 +176,7 @@ def _check_updates(inputs: Inputs, data: PartialShape | None) -> None:
         raise ShapeError(f"updates have the shape {updates}, expected {expected}") from None
 
 
-@rule("Broadcast")
+@rule
 def infer_broadcast(inputs: Inputs) -> Shapes:
     """Return the shape that the second input contains."""
     data, target = inputs.get_shape(0), inputs.get_sizes(1)
@@ -247,7 +237,7 @@ def _broadcast_from(inputs: Inputs, data: PartialShape | None, target: PartialSh
     return PartialShape(result)
 
 
-@rule("TopK")
+@rule
 def infer_top_k(inputs: Inputs) -> Shapes:
     """Return the data with k elements along the axis, twice."""
     check_scalar(inputs, 1)
@@ -270,7 +260,7 @@ def infer_top_k(inputs: Inputs) -> Shapes:
     return [PartialShape([*data[:axis], count, *data[axis + 1 :]])] * 2
 
 
-@rule("SegmentMax")
+@rule
 def infer_segment_max(inputs: Inputs) -> Shapes:
     """Return one slice for each segment."""
     data = inputs.get_shape(0)
@@ -284,13 +274,13 @@ def infer_segment_max(inputs: Inputs) -> Shapes:
     return [None if data is None else PartialShape([count, *data[1:]])]
 
 
-@rule("Bucketize")
+@rule
 def infer_bucketize(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
     return [inputs.get_shape(0)]
 
 
-@rule("SearchSorted")
+@rule
 def infer_search_sorted(inputs: Inputs) -> Shapes:
     """Return the shape of the values."""
     sequence, values = inputs.get_shape(0), inputs.get_shape(1)
@@ -309,7 +299,7 @@ def infer_search_sorted(inputs: Inputs) -> Shapes:
     return [PartialShape([*result, values[-1]])]
 
 
-@rule("ReverseSequence")
+@rule
 def infer_reverse_sequence(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
     data, lengths = inputs.get_shape(0), inputs.get_shape(1)
@@ -325,7 +315,7 @@ def infer_reverse_sequence(inputs: Inputs) -> Shapes:
     return [PartialShape([*data[:axis], size, *data[axis + 1 :]])]
 
 
-@rule("GatherTree")
+@rule
 def infer_gather_tree(inputs: Inputs) -> Shapes:
     """Return the shape of the step ids."""
     result = inputs.get_shape(0)
