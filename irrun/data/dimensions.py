@@ -17,6 +17,7 @@ from irrun.data.axes import AUDIO, BATCH, CHANNELS, PAST, SEQUENCE, SIZE, TOTAL,
 from irrun.errors import InputError
 from irrun.ir.graph import Graph, OutputAddress
 from irrun.ir.model import Model, TensorSpec
+from irrun.ops._support import registry
 from irrun.shapes import DynamicDimension, PartialShape
 
 __all__ = ["Dimensions", "choose_dimensions"]
@@ -41,8 +42,6 @@ OTHER_SIZES: dict[str, tuple[int, ...]] = {
 }
 #: Patches of vision transformers, by which the sizes of images follow from the number of positions.
 PATCHES = (16, 14, 32, 8, 4)
-#: Layers whose inputs are broadcast to each other.
-BINARY_TYPES = ("Add", "Multiply", "Subtract")
 #: Strides of layers that shorten sequences before positions are added.
 STRIDES = (2, 4)
 #: What a choice costs that is less likely than all usual sizes, by role.
@@ -185,10 +184,12 @@ class _Trial:
         layers = {layer.id: layer for layer in model.graph.layers}
         sources: dict[int, list[OutputAddress]] = {}
         for edge in model.graph.edges:
-            if layers[edge.to_layer].type in BINARY_TYPES:
-                sources.setdefault(edge.to_layer, []).append((edge.from_layer, edge.from_port))
+            sources.setdefault(edge.to_layer, []).append((edge.from_layer, edge.from_port))
         count = 0
-        for pair in sources.values():
+        for consumer, pair in sources.items():
+            operation = registry.find(layers[consumer].type, layers[consumer].version)
+            if len(pair) != 2 or operation is None or operation.kind != "elementwise":
+                continue
             constants = [layers[i].constant for i, _ in pair]
             for (layer_id, port_id), constant in zip(pair, reversed(constants), strict=True):
                 shape = self.inferred.get((layer_id, port_id))

@@ -16,24 +16,6 @@ __all__ = ["IntegerUse", "find_integer_uses"]
 
 Shape = tuple[int, ...]
 
-#: Layers whose outputs contain elements of an input, by the positions of these inputs; None for all.
-MOVEMENT: dict[str, tuple[int, ...] | None] = {
-    "Broadcast": (0,),
-    "Concat": None,
-    "Convert": (0,),
-    "ConvertLike": (0,),
-    "Gather": (0,),
-    "Reshape": (0,),
-    "Select": (1, 2),
-    "Slice": (0,),
-    "Split": (0,),
-    "Squeeze": (0,),
-    "StridedSlice": (0,),
-    "Tile": (0,),
-    "Transpose": (0,),
-    "Unsqueeze": (0,),
-    "VariadicSplit": (0,),
-}
 #: Names of inputs that are the lengths of sequences.
 LENGTH_NAMES = ("sequence_lengths", "sequence_length", "seq_lengths")
 #: Most layers that are visited for one input.
@@ -108,6 +90,17 @@ class _Connections:
         return [int(value) for value in values.reshape(-1)]
 
 
+def _keeps_elements(layer: Layer, position: int) -> bool:
+    """Return whether the outputs of a layer contain elements of an input, perhaps in another type."""
+    operation = registry.find(layer.type, layer.version)
+    if operation is None:
+        return False
+    if operation.kind in ("movement", "view"):
+        return position == 0 or operation.concatenates
+    names = [each.name for each in operation.inputs]
+    return (operation.extremes == "kept" and position == 0) or names[position : position + 1] in (["then"], ["else_"])
+
+
 def _find_use(
     parameter: Layer, graph: Graph, inferred: Mapping[OutputAddress, Shape], cache: dict[int, _Connections]
 ) -> IntegerUse:
@@ -145,14 +138,14 @@ def _describe(
     if axes is not None:
         size = _find_size(connections, layer, 0, axes[0], inferred) if axes else None
         use.add_limit((1 if size is None else size) - offset)  # index 0 exists in all tables
-    elif layer.type == "OneHot" and position == 0:
-        depth = connections.find_constant(layer, 1)
+    elif "depth" in names and position == 0:
+        depth = connections.find_constant(layer, names.index("depth"))
         if depth:
             use.add_limit(depth[0] - offset)
     elif name in LENGTH_NAMES:
         size = _find_size(connections, layer, 0, int(layer.attributes.get("seq_axis", 1)), inferred)
         use.add_limit((1 if size is None else size) + 1 - offset, 1)
-    elif layer.type in ("Equal", "NotEqual"):
+    elif operation is not None and operation.extremes == "ends or equality":
         for value in connections.find_constant(layer, 1 - position) or ():
             if value - offset not in use.cases:
                 use.cases.append(value - offset)
@@ -197,10 +190,8 @@ def _find_size(
 
 def _follow(connections: _Connections, graph: Graph, layer: Layer, position: int) -> Iterator[tuple[Graph, Layer, int]]:
     """Yield the layers whose outputs contain the values, in bodies too, each with the offset added to the values."""
-    if layer.type in MOVEMENT:
-        positions = MOVEMENT[layer.type]
-        if positions is None or position in positions:
-            yield graph, layer, 0
+    if _keeps_elements(layer, position):
+        yield graph, layer, 0
     elif layer.type in ("Add", "Subtract") and (layer.type == "Add" or position == 0):
         added = connections.find_constant(layer, 1 - position)
         if added is not None and len(added) == 1:

@@ -12,7 +12,6 @@ __all__ = ["TYPES"]
 
 #: The values of `operation` that compute numbers, and their operations.
 _ARITHMETIC = {
-    "": "Add",
     "sum": "Add",
     "sub": "Subtract",
     "mul": "Multiply",
@@ -25,6 +24,7 @@ _ARITHMETIC = {
     "mod": "Mod",
     "pow": "Power",
     "mean": "Add",
+    "": "Add",
 }
 
 _COMPARISONS = {
@@ -38,31 +38,9 @@ _COMPARISONS = {
 
 _LOGICAL = {"logical_and": "LogicalAnd", "logical_or": "LogicalOr", "logical_xor": "LogicalXor"}
 
-#: The layer types of late IR v7 -> the value of the attribute `operation` that they replace.
-TYPES = {
-    "Add": "sum",
-    "Sub": "sub",
-    "Subtract": "sub",
-    "Mul": "mul",
-    "Multiply": "mul",
-    "Div": "div",
-    "Divide": "div",
-    "Maximum": "max",
-    "Minimum": "min",
-    "SquaredDifference": "squared_diff",
-    "FloorMod": "floor_mod",
-    "Mod": "mod",
-    "Pow": "pow",
-    "Equal": "equal",
-    "NotEqual": "not_equal",
-    "Less": "less",
-    "LessEqual": "less_equal",
-    "Greater": "greater",
-    "GreaterEqual": "greater_equal",
-    "LogicalAnd": "logical_and",
-    "LogicalOr": "logical_or",
-    "LogicalXor": "logical_xor",
-}
+#: The layer types of late IR v7 -> the value of the attribute `operation` that they replace. "Power" is another layer.
+TYPES = {name: operation for operation, name in reversed({**_ARITHMETIC, **_COMPARISONS, **_LOGICAL}.items())}
+TYPES |= {"Sub": "sub", "Mul": "mul", "Div": "div", "Pow": TYPES.pop("Power")}
 
 
 @converts("Eltwise", *TYPES)
