@@ -7,11 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from irrun.forks import make_lock, renew_in_children
+
 __all__ = ["pause_collection"]
 
-_lock = threading.Lock()
-_pauses = 0
+#: The threads that pause the collection, each as often as it does.
+_threads: list[int] = []
 _was_enabled = False
+_lock = make_lock()
 
 
 @contextmanager
@@ -21,16 +24,31 @@ def pause_collection() -> Iterator[None]:
     A model consists of many small objects that live long and form no garbage, and so do modules. Searching them again
     and again takes a quarter of the time of reading and compiling, and a tenth of that of imports.
     """
-    global _pauses, _was_enabled
+    global _was_enabled
+    thread = threading.get_ident()
     with _lock:
-        if not _pauses:
+        if not _threads:
             _was_enabled = gc.isenabled()
             gc.disable()
-        _pauses += 1
+        _threads.append(thread)
     try:
         yield
     finally:
         with _lock:
-            _pauses -= 1
-            if not _pauses and _was_enabled:
+            _threads.remove(thread)
+            if not _threads and _was_enabled:
                 gc.enable()
+
+
+class _Pauses:
+    """The pauses of other threads, which end in child processes."""
+
+    def _at_fork_reinit(self) -> None:
+        own = [thread for thread in _threads if thread == threading.get_ident()]
+        if _threads and not own and _was_enabled:
+            gc.enable()
+        _threads[:] = own
+
+
+_pauses = _Pauses()
+renew_in_children(_pauses)

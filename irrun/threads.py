@@ -19,6 +19,7 @@ import numpy as np
 
 from irrun.blas import find_thread_functions
 from irrun.errors import InputError
+from irrun.forks import make_lock, renew_in_children
 from irrun.helper_threads import begin_tasks
 from irrun.shapes import get_broadcast_shape
 
@@ -89,29 +90,40 @@ class _BlasLibrary:
     """The BLAS libraries of the process, whose thread counts are set to 1 while a run is active."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._active = 0
+        self._lock = make_lock()
+        #: The threads with active runs, each as often as it has one.
+        self._threads: list[int] = []
         self._functions: list[tuple[Callable[[], int], Callable[[int], object]]] | None = None
         self._previous: list[int] = []
+        #: The thread counts before runs of other threads, which ended when the process forked.
+        self._abandoned: list[int] = []
+        renew_in_children(self)
 
     def enter(self) -> None:
         with self._lock:
-            self._active += 1
-            if self._active == 1:
+            self._threads.append(threading.get_ident())
+            if len(self._threads) == 1:
                 if self._functions is None:
                     self._functions = find_thread_functions()
-                self._previous = [get() for get, _ in self._functions]
+                self._previous = self._abandoned or [get() for get, _ in self._functions]
+                self._abandoned = []
                 for (_, set_count), previous in zip(self._functions, self._previous, strict=True):
                     if previous != 1:
                         set_count(1)
 
     def leave(self) -> None:
         with self._lock:
-            self._active -= 1
-            if self._active == 0 and self._functions is not None:
+            self._threads.remove(threading.get_ident())
+            if not self._threads and self._functions is not None:
                 for (_, set_count), previous in zip(self._functions, self._previous, strict=True):
                     if previous != 1:
                         set_count(previous)
+
+    def _at_fork_reinit(self) -> None:
+        own = [thread for thread in self._threads if thread == threading.get_ident()]
+        if self._threads and not own:
+            self._abandoned = self._previous
+        self._threads = own
 
 
 _blas = _BlasLibrary()

@@ -21,6 +21,7 @@ import click
 from irrun.activity import Step, find_step
 from irrun.cli.terminal import can_encode, find_width, measure_width, shorten_middle
 from irrun.errors import to_one_line
+from irrun.forks import renew_in_children
 
 __all__ = ["ProgressLine", "format_duration", "format_step"]
 
@@ -52,6 +53,7 @@ class ProgressLine:
         self._drawn = ""
         self._stands_in_text = False
         self._lock = threading.RLock()
+        renew_in_children(self._lock)
         self._closed = threading.Event()
         self._stream: TextIO = sys.stderr
         self._guards: list[tuple[str, _GuardedStream]] = []

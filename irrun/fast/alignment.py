@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import Any
 
 import numpy as np
+
+from irrun.forks import make_lock
 
 __all__ = ["align"]
 
@@ -14,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 #: Copies by the memory, shape, strides and type of their originals, as long as something uses them.
 _copies: weakref.WeakValueDictionary[tuple[Any, ...], Array] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = make_lock()
 
 
 def align(array: Array) -> Array:

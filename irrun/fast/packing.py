@@ -6,11 +6,12 @@ import contextlib
 import math
 import mmap
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from irrun.forks import make_lock
 
 __all__ = ["MAX_PANEL_BYTES", "RELEASE_INTERVAL", "MemoryCount", "Originals", "PackedMemory", "allocate_kept"]
 
@@ -57,7 +58,7 @@ class MemoryCount:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     def fits(self, size: int) -> bool:
         """Return whether `size` more bytes are within the limit."""
@@ -98,7 +99,7 @@ class Originals:
         self.is_mapped = is_mapped
         self._release = release
         self._unreleased = 0
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     def count_copy(self, size: int, original: Array | None = None) -> None:
         """Count a copy of weights, whose original need not stay in memory.

@@ -9,7 +9,6 @@ few columns of the right one. Large constant weights are kept in panels, whose e
 from __future__ import annotations
 
 import math
-import threading
 import weakref
 from typing import Any
 
@@ -19,6 +18,7 @@ from irrun.blas import has_small_kernels
 from irrun.fast.packing import PackedMemory, allocate_kept
 from irrun.fast.scratch import get_scratch
 from irrun.fast.support import freeze
+from irrun.forks import make_lock
 from irrun.threads import FinishPart, count_parts, get_thread_count, map_parallel, run_parallel, split_range
 
 __all__ = ["PanelProduct", "make_panel_product", "multiply_in_blocks"]
@@ -45,7 +45,7 @@ COPIED_ELEMENTS = 1 << 10
 
 #: Products by the memory, shape and strides of their weights, as long as something uses them.
 _products: weakref.WeakValueDictionary[tuple[Any, ...], PanelProduct] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = make_lock()
 
 
 def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | None:
@@ -169,7 +169,7 @@ class PanelProduct:
         #: Rows of a block, and rows that are multiplied by all panels before the next ones are.
         self._block = _count_block_rows(inner, WIDTH)
         self._row_step = max(1, MAX_ROW_ELEMENTS // inner // self._block) * self._block
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._is_used = False
         #: The panels [panels, K, width] and the remaining columns [K, N % width].
         self._panels: tuple[Array, Array] | None = None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from irrun.arguments import check_path, describe_value
 from irrun.errors import ModelError
+from irrun.forks import make_lock
 from irrun.ir.file_kinds import HEAD_SIZE, explain_weights
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Weights:
         self._address: int | None = None
         #: The first pages of arrays that were released. While the lock is held, no others are released.
         self._released: set[int] = set()
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._buffer = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
         self.path = path
         self._missing = missing

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from irrun.forks import renew_in_children
 from irrun.openvino.compiled_model import CompiledModel
 from irrun.openvino.infer_request import InferRequest
 
@@ -28,11 +29,19 @@ class AsyncInferQueue:
         self._requests = [model.create_infer_request() for _ in range(count)]
         self._idle = deque(range(count))
         self._condition = threading.Condition()
+        renew_in_children(self)
         self._userdata: list[Any] = [None] * count
         self._callback: Callable[[InferRequest, Any], Any] | None = None
         self._errors: deque[BaseException] = deque()
         for index, request in enumerate(self._requests):
             request._queue_callback = self._make_callback(index)
+
+    def _at_fork_reinit(self) -> None:
+        self._condition = threading.Condition()
+        running = set(range(len(self._requests))).difference(self._idle)
+        if running:  # the threads of the parent process go on with them
+            self._idle.extend(sorted(running))
+            self._errors.append(RuntimeError("runs go on in the process that was forked; start them again"))
 
     def _make_callback(self, index: int) -> Callable[[InferRequest], None]:
         def complete(request: InferRequest) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any
 
 from irrun.errors import IrrunError
@@ -58,11 +57,17 @@ class CompiledModel:
             for port, alias in zip(ports, aliases, strict=True)
         }
         self._request: InferRequest | None = None
+        #: The threads of each process: after a fork, the child process has none of them.
+        self._executors: dict[int, ThreadPoolExecutor] = {}
 
-    @cached_property
+    @property
     def _executor(self) -> ThreadPoolExecutor:
-        workers = max(2 * (os.cpu_count() or 1), self._config.count_requests())
-        return ThreadPoolExecutor(workers, thread_name_prefix="irrun-request")
+        executor = self._executors.get(os.getpid())
+        if executor is None:
+            workers = max(2 * (os.cpu_count() or 1), self._config.count_requests())
+            executor = ThreadPoolExecutor(workers, thread_name_prefix="irrun-request")
+            executor = self._executors.setdefault(os.getpid(), executor)
+        return executor
 
     @property
     def _is_profiled(self) -> bool:

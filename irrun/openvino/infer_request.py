@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from irrun.errors import IrrunError
+from irrun.forks import renew_in_children
 from irrun.openvino.input_conversion import convert_value, iterate_inputs
 from irrun.openvino.node import ConstOutput, Output
 from irrun.openvino.request_parts import ProfilingInfo as ProfilingInfo
@@ -68,6 +69,7 @@ class InferRequest:
         #: Outputs whose memory became a result, which belongs to the caller.
         self._loaned: set[ConstOutput] = set()
         self._condition = threading.Condition()
+        renew_in_children(self)
         self._is_running = False
         self._pending = 0
         self._callback_thread: int | None = None
@@ -80,6 +82,12 @@ class InferRequest:
 
     def __repr__(self) -> str:
         return self._compiled._describe("InferRequest")
+
+    def _at_fork_reinit(self) -> None:
+        self._condition = threading.Condition()
+        if self._is_running or self._pending:  # the threads of the parent process go on with it
+            self._is_running, self._pending, self._callback_thread = False, 0, None
+            self._error = RuntimeError("the run goes on in the process that was forked; start it again")
 
     # -- runs
 

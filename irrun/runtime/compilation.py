@@ -13,6 +13,7 @@ import numpy as np
 
 from irrun.arguments import check_choice
 from irrun.errors import InputError
+from irrun.forks import make_lock, renew_in_children
 from irrun.processor import get_level
 from irrun.runtime.program import Program
 
@@ -76,7 +77,8 @@ class BackgroundCompilation:
 
     def __init__(self, compile_program: Callable[[], Program]) -> None:
         self._compile = compile_program
-        self._lock = threading.Lock()
+        self._lock = make_lock()
+        renew_in_children(self)
         self._run_count = 0
         self._seconds = 0.0
         self._thread: threading.Thread | None = None
@@ -109,6 +111,10 @@ class BackgroundCompilation:
             self.wait()
         elif is_installed():
             self._run()
+
+    def _at_fork_reinit(self) -> None:
+        if self._thread is not None and not self._thread.is_alive():  # it compiles in the parent process
+            self._thread = None
 
     def wait(self) -> None:
         """Wait until a compilation that has started is complete."""

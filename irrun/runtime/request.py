@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
@@ -17,6 +18,7 @@ from irrun.arguments import check_choice, check_flag, check_functions, check_ins
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError, IrrunError
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
+from irrun.forks import make_lock, renew_in_children
 from irrun.garbage import pause_collection
 from irrun.ir.model import Model, TensorSpec, index_names, name_outputs
 from irrun.ir.reader import read_model
@@ -231,7 +233,7 @@ class CompiledModel:
         keep_freed_blocks()
         self._shape_cache: ShapeCache | None = None
         self._request: InferRequest | None = None
-        self._request_lock = threading.Lock()
+        self._request_lock = make_lock()
         #: Whether the next run is the first one that reads weights from the file; compiled kernels have copies.
         self._prefetches_weights = jit is not True
 
@@ -483,6 +485,7 @@ class _RunLock:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._thread = 0
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
@@ -490,9 +493,18 @@ class _RunLock:
                 "the infer request is running; a thread needs a request of its own: "
                 "compiled_model.create_infer_request()"
             )
+        self._thread = threading.get_ident()
 
     def __exit__(self, *error: object) -> None:
+        self._thread = 0
         self._lock.release()
+
+    def renew(self) -> bool:
+        """Release the lock if another thread holds it, which a child process does not have; return whether one did."""
+        is_abandoned = self._lock.locked() and self._thread != threading.get_ident()
+        if is_abandoned:
+            self._lock = threading.Lock()
+        return is_abandoned
 
 
 class InferRequest:
@@ -515,6 +527,9 @@ class InferRequest:
         self._executors: dict[int, Executor] = {}  # by the identity of their programs
         self._shape_key: ShapeKey = ()
         self._lock = _RunLock()
+        #: The variables before the current run.
+        self._previous: dict[str, Array] = {}
+        renew_in_children(self)
         self.mismatches: list[Mismatch] = []
         self.invalid_indices: list[InvalidIndices] = []
 
@@ -569,19 +584,19 @@ class InferRequest:
         checks = _make_checks(compiled) if compiled.check else None
         self._state.observers = [*observers, *(checks or ())]
         variables = self._state.variables.values
-        previous = dict(variables)
+        previous = self._previous = dict(variables)
         state.memory.start(arguments)
         start_activity(state)
         try:
             with np.errstate(all="ignore"), run_within(state.memory), use_threads(compiled.threads):
                 results = self._run(arguments)
         except BaseException as error:
-            variables.clear()
-            variables.update(previous)
+            self._restore_variables()
             if isinstance(error, IrrunError):
                 error.path = error.path or compiled.model.path
             raise
         finally:
+            self._previous = {}
             stop_activity(state)
             state.memory.finish()
         if compiled._compilation is not None and not self._state.observers:
@@ -595,6 +610,20 @@ class InferRequest:
             if value is not previous.get(name) and not is_private:
                 variables[name] = _copy_if_shared(value, argument_ids)
         return Outputs(compiled.outputs, compiled._output_names, self._copy_shared_results(results, arguments))
+
+    def _restore_variables(self) -> None:
+        variables = self._state.variables.values
+        variables.clear()
+        variables.update(self._previous)
+
+    def _at_fork_reinit(self) -> None:
+        if self._lock.renew():  # the run of another thread, which goes on in the parent process
+            self._restore_variables()
+            self._executors = {}
+            self._state.running.clear()
+            self._state.memory.finish()
+            with contextlib.suppress(ValueError):
+                stop_activity(self._state)
 
     def query_state(self) -> list[VariableState]:
         """Return the variables of the model."""

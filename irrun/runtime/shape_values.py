@@ -8,13 +8,13 @@ with the same shapes use a program in which they are constants. Shapes that chan
 from __future__ import annotations
 
 import functools
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from irrun.forks import make_lock
 from irrun.runtime.program import ABSENT, Instruction, Program
 
 __all__ = ["Recording", "ShapeCache", "ShapeKey", "find_shape_instructions", "get_shape_key"]
@@ -113,7 +113,7 @@ class ShapeCache:
     def __init__(self, program: Program, pays: bool = True) -> None:
         self.program = program
         self.pays = pays
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._positions: set[int] | None = None
         self._recording: Program | None = None
         self._slots: tuple[int, ...] = ()

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from irrun.fast.jit import cache
+from irrun.forks import hold_while_forking
 from irrun.processor import LEVELS, check_processor, get_level
 
 if TYPE_CHECKING:
@@ -88,17 +89,16 @@ class _Compiler:
         self.triple = llvm.get_process_triple()
         self.lanes = 16 if "avx512f" in self.known else 8 if "avx2" in self.known else 4
         self._version = ".".join(map(str, llvm.llvm_version_info))
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        hold_while_forking(self._lock)
+        hold_while_forking(llvm.ffi.lib._lock)
+        self._machine = self._make_machine()
+        self._engine: Any = None
         self._modules: dict[str, tuple[dict[str, Kernel], Any]] = {}
 
-    @functools.cached_property
-    def _machine(self) -> Any:
+    def _make_machine(self) -> Any:
         target = self._llvm.Target.from_triple(self.triple)
         return target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", jit=True)
-
-    @functools.cached_property
-    def _engine(self) -> Any:
-        return self._llvm.create_lljit_compiler(self._machine)
 
     def get(self, text: str, signatures: Mapping[str, Sequence[str]]) -> dict[str, Kernel]:
         """Return the functions of a module by name, from the process, the cache or the compiler."""
@@ -127,8 +127,7 @@ class _Compiler:
         module.triple = self.triple
         module.data_layout = str(self._machine.target_data)
         module.verify()
-        target = llvm.Target.from_triple(self.triple)
-        machine = target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", jit=True)
+        machine = self._make_machine()
         options = llvm.create_pipeline_tuning_options(speed_level=2)
         options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
         builder = llvm.create_pass_builder(machine, options)
@@ -136,6 +135,8 @@ class _Compiler:
         return bytes(machine.emit_object(module))
 
     def _load(self, key: str, code: bytes, signatures: Mapping[str, Sequence[str]]) -> tuple[dict[str, Kernel], Any]:
+        if self._engine is None:
+            self._engine = self._llvm.create_lljit_compiler(self._machine)
         builder = self._llvm.JITLibraryBuilder().add_object_img(code)
         for name in signatures:
             builder = builder.export_symbol(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -31,6 +30,7 @@ from irrun.fast.jit.single_windows import SingleWindowConvolution, has_single_wi
 from irrun.fast.jit.tasks import Task
 from irrun.fast.jit.winograd import WinogradConvolution, choose_size, count_weights
 from irrun.fast.packing import PackedMemory
+from irrun.forks import make_lock
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import Windows, create_windows
 
@@ -178,7 +178,7 @@ class ConvolutionKernel(CompiledKernel):
         self._is_depthwise = groups > 1 and out_channels == in_channels == 1
         #: Convolutions by the size of their tiles, 0 without Winograd's algorithm, or SINGLE_WINDOW.
         self._convolutions: dict[int, _Convolution] = {}
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self.description = "compiled: convolution, products of blocks of padded rows"
         if self._is_depthwise:
             self.description = "compiled: depthwise convolution, vectors of neighboring windows"

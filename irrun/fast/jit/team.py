@@ -25,6 +25,7 @@ import numpy as np
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import compile_module, find_symbol, get_triple
 from irrun.fast.jit.team_code import LINE_SIZE, OWN_PARTS, SIGNATURES, STATE_SIZE, WAITS, make_team_code
+from irrun.forks import make_lock
 
 __all__ = ["run_jobs"]
 
@@ -51,7 +52,7 @@ class _Team:
         self._state = buffer[start : start + STATE_SIZE]
         self._address = get_address(self._state)
         self._yield = find_symbol("SwitchToThread" if sys.platform == "win32" else "sched_yield")
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._helpers: list[_Helper] = []
         self._load = _Load()
         self._pause_time = self._measure_pause()
