@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.fast.recurrent import RecurrentWeights, run_direction
+from irrun.fast.recurrent import ChangeWeights, RecurrentWeights, run_direction
 from irrun.fast.vectorization import NotVectorizableError
 from irrun.limits import Collection, check_allocation
 from irrun.ops._support.axes import normalize_axis
@@ -17,7 +17,7 @@ from irrun.ops._support.context import BodyRunner, InputDescription, OutputDescr
 from irrun.ops._support.input_slices import InputSlicer, create_slicers, get_count_from_outputs
 from irrun.ops._support.iterations import CollectedOutput, run_iterations
 
-__all__ = ["SequenceLoop", "SequenceStep", "iterate_loop", "iterate_tensor_iterator", "make_cell_step"]
+__all__ = ["CellStep", "SequenceLoop", "SequenceStep", "iterate_loop", "iterate_tensor_iterator"]
 
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., tuple[Array, ...]]
@@ -37,23 +37,37 @@ class SequenceStep:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
+    def replace_weights(self, change: ChangeWeights) -> SequenceStep:
+        """Return the step with another form of the weights if it is a cell."""
+        kernel = self.kernel
+        return replace(self, kernel=CellStep(change(kernel.weights))) if isinstance(kernel, CellStep) else self
 
-def make_cell_step(weights: RecurrentWeights) -> Callable[..., tuple[Array, ...]]:
-    """Return a kernel that runs a cell over a stacked input.
+
+@dataclass(frozen=True)
+class CellStep:
+    """A kernel that runs a cell over a stacked input.
 
     It returns the hidden states of all steps, stacked, and the last value of the other states.
+
+    Attributes:
+        weights: The weights of the cell.
     """
 
-    def run(X: Array, *states: Array) -> tuple[Array, ...]:
+    weights: RecurrentWeights
+
+    def __call__(self, X: Array, *states: Array) -> tuple[Array, ...]:
+        """Compute all steps.
+
+        Raises:
+            NotVectorizableError: The input is not stacked.
+        """
         if X.ndim != 3:
             raise NotVectorizableError
         time, batch, _ = X.shape
-        check_allocation((batch, time, weights.hidden), np.dtype(np.float32))
-        Y = np.empty((batch, time, weights.hidden), np.float32).transpose(1, 0, 2)
-        (*_, (_, last_states)) = run_direction(weights, X, states, Y)
+        check_allocation((batch, time, self.weights.hidden), np.dtype(np.float32))
+        Y = np.empty((batch, time, self.weights.hidden), np.float32).transpose(1, 0, 2)
+        (*_, (_, last_states)) = run_direction(self.weights, X, states, Y)
         return (Y, *last_states[1:])
-
-    return run
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,10 @@ class SequenceLoop:
     stacked: frozenset[int]
     output_count: int
     has_trip_count: bool
+
+    def replace_weights(self, change: ChangeWeights) -> SequenceLoop:
+        """Return the loop with other forms of the weights of its cells."""
+        return replace(self, steps=tuple(step.replace_weights(change) for step in self.steps))
 
     def __call__(self, *inputs: Array) -> tuple[Array, ...]:
         """Compute all iterations.

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pytest
 
 import irrun
+from irrun.fast.recurrent import RecurrentSequence
 
 ov = pytest.importorskip("openvino")
 from openvino import opset13 as ops  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("own_kernel_cache")
+
 F32 = np.float32
+HAS_LLVM = importlib.util.find_spec("llvmlite") is not None
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
@@ -36,9 +42,19 @@ def compare(tmp_path, model, inputs, type, *, is_specialized=True):
         np.testing.assert_allclose(value, expected, rtol=1e-5, atol=2e-6)
     for value, again in zip(outputs, fast(inputs).to_tuple(), strict=True):
         np.testing.assert_array_equal(value, again)
+    if HAS_LLVM:
+        compare_compiled(path, inputs, plain)
     for x, copy in zip(inputs, copies, strict=True):
         np.testing.assert_array_equal(x, copy)
     return fast
+
+
+def compare_compiled(path, inputs, plain):
+    """Run a model with compiled steps, and compare the outputs and their bits for several numbers of threads."""
+    results = [irrun.compile_model(path, jit=True, threads=threads)(inputs).to_tuple() for threads in (1, 2)]
+    for value, other, expected in zip(*results, plain(inputs).to_tuple(), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=2e-6)
+        np.testing.assert_array_equal(value, other)
 
 
 def build_sequence(rng, kind, size, hidden, direction, lengths=None, linear_before_reset=False, **options):
@@ -141,6 +157,43 @@ def test_cells_refuse_states_of_other_batches(tmp_path, kind, linear_before_rese
     fast = compare(tmp_path, model, [make_random(rng, 2, 3), *states], f"{kind.upper()}Cell")
     with pytest.raises(irrun.IrrunError, match="initial_hidden_state has shape"):
         fast([make_random(rng, 3, 3), *states])
+
+
+@pytest.mark.skipif(not HAS_LLVM, reason="llvmlite is not installed")
+@pytest.mark.parametrize(("kind", "linear_before_reset"), KINDS)
+def test_steps_are_compiled(tmp_path, monkeypatch, kind, linear_before_reset):
+    """Every number of rows up to the largest tile, with whole and ragged units, divided between threads."""
+    from irrun.fast.jit import recurrences
+
+    monkeypatch.setattr(recurrences, "MIN_SHARED_SIZE", 1)
+    rng = np.random.default_rng(3)
+    hidden = 3 * recurrences.get_lanes() - 1
+    for size in (hidden, hidden + 1):
+        model = build_sequence(rng, kind, 5, size, "forward", linear_before_reset=linear_before_reset)
+        path = tmp_path / "model.xml"
+        ov.save_model(model, path, compress_to_fp16=False)
+        compiled, plain = (irrun.compile_model(path, **options) for options in ({"jit": True}, {"optimize": False}))
+        instruction = find_instruction(compiled, f"{kind.upper()}Sequence")
+        assert isinstance(instruction.kernel, RecurrentSequence)
+        assert instruction.description == "compiled: steps of recurrences"
+        for batch in range(1, 15):
+            states = [make_random(rng, batch, 1, size) for _ in range(2 if kind == "lstm" else 1)]
+            inputs = [make_random(rng, batch, 3, 5) * 3, *states, np.full(batch, 3, np.int32)]
+            for value, expected in zip(compiled(inputs).to_tuple(), plain(inputs).to_tuple(), strict=True):
+                np.testing.assert_allclose(value, expected, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.skipif(not HAS_LLVM, reason="llvmlite is not installed")
+def test_not_a_number_stays(tmp_path):
+    rng = np.random.default_rng(3)
+    path = tmp_path / "model.xml"
+    ov.save_model(build_sequence(rng, "lstm", 5, 20, "forward", [4, 4]), path, compress_to_fp16=False)
+    inputs = [make_random(rng, 2, 4, 5), *(make_random(rng, 2, 1, 20) for _ in range(2))]
+    inputs[0][1, 2, 3] = np.nan
+    outputs, _, _ = irrun.compile_model(path, jit=True)(inputs).to_tuple()
+    assert not np.isnan(outputs[0]).any()
+    assert not np.isnan(outputs[1, :, :2]).any()
+    assert np.isnan(outputs[1, :, 2:]).all()
 
 
 @pytest.mark.parametrize("batch", [1, 5])

@@ -16,7 +16,15 @@ from __future__ import annotations
 
 from irrun.fast.recurrent.cells import specialize_cell
 from irrun.fast.recurrent.preparation import prepare_cell
-from irrun.fast.recurrent.recurrences import RecurrentWeights, run_direction
-from irrun.fast.recurrent.sequences import specialize_sequence
+from irrun.fast.recurrent.recurrences import ChangeWeights, RecurrentWeights, run_direction
+from irrun.fast.recurrent.sequences import RecurrentSequence, specialize_sequence
 
-__all__ = ["RecurrentWeights", "prepare_cell", "run_direction", "specialize_cell", "specialize_sequence"]
+__all__ = [
+    "ChangeWeights",
+    "RecurrentSequence",
+    "RecurrentWeights",
+    "prepare_cell",
+    "run_direction",
+    "specialize_cell",
+    "specialize_sequence",
+]

@@ -104,7 +104,7 @@ def _compute_sigmoids(gates: Array) -> None:
 
 def _combine_weights(weights: RecurrentWeights) -> _GateProduct:
     """Return the product with the input and the state side by side."""
-    matrix = np.concatenate([weights.W.T, weights.R.matrix], axis=1)
+    matrix = np.concatenate([weights.W.T, weights.options["matrix"].matrix], axis=1)
     return _GateProduct(PartedMatrix(matrix, weights.gates), weights.bias)
 
 
@@ -142,7 +142,7 @@ def _make_rnn_step(weights: RecurrentWeights) -> Kernel:
 
 def _make_gru_step(weights: RecurrentWeights) -> Kernel:
     compute_from_input = _GateProduct(PartedMatrix(weights.W.T, 3), weights.bias)
-    compute_from_state = _GateProduct(weights.R)
+    compute_from_state = _GateProduct(weights.options["matrix"])
     hidden_bias: Array | None = weights.options.get("hidden_bias")
     candidate_weights = weights.options.get("candidate_weights")
     compute_candidate = None if candidate_weights is None else _GateProduct(candidate_weights)

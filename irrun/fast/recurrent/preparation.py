@@ -35,7 +35,7 @@ def _prepare_lstm(W: Array, R: Array, B: Array | None) -> RecurrentWeights:
         return _halve_gates(by_gate[[2, 0, 1, 3]].reshape(weights.shape), 4, slice(1, 4))
 
     W, R, B = arrange(W), arrange(R), None if B is None else arrange(B)
-    weights = RecurrentWeights(W, B, PartedMatrix(R, 4), 2, LSTM)
+    weights = RecurrentWeights(W, B, R.shape[1], 2, LSTM, matrix=PartedMatrix(R, 4))
     if (W.shape[1] + 1 + R.shape[1]) * len(R) <= SMALL_SIZE:
         biases = np.zeros((1, len(R)), np.float32) if B is None else B[np.newaxis]
         weights.combined = np.concatenate([W.T, biases, R.T])
@@ -44,7 +44,7 @@ def _prepare_lstm(W: Array, R: Array, B: Array | None) -> RecurrentWeights:
 
 def _prepare_rnn(W: Array, R: Array, B: Array | None) -> RecurrentWeights:
     """Prepare the weights of a plain recurrence."""
-    return RecurrentWeights(W, B, PartedMatrix(R, 1), 1, RNN)
+    return RecurrentWeights(W, B, R.shape[1], 1, RNN, matrix=PartedMatrix(R, 1))
 
 
 def _prepare_gru(W: Array, R: Array, B: Array | None, *, linear_before_reset: bool) -> RecurrentWeights:
@@ -56,10 +56,10 @@ def _prepare_gru(W: Array, R: Array, B: Array | None, *, linear_before_reset: bo
     if linear_before_reset:
         if hidden_bias is not None and not hidden_bias.any():
             hidden_bias = None
-        return RecurrentWeights(W, B, PartedMatrix(R, 3), 1, GRU, hidden_bias=hidden_bias)
+        return RecurrentWeights(W, B, hidden, 1, GRU, matrix=PartedMatrix(R, 3), hidden_bias=hidden_bias)
     candidate_weights = PartedMatrix(R[2 * hidden :], 1)
     matrix = PartedMatrix(R[: 2 * hidden], 2)
-    return RecurrentWeights(W, B, matrix, 1, ResetFirstGRU, candidate_weights=candidate_weights)
+    return RecurrentWeights(W, B, hidden, 1, ResetFirstGRU, matrix=matrix, candidate_weights=candidate_weights)
 
 
 def _halve_gates(weights: Array, gates: int, halved: slice) -> Array:

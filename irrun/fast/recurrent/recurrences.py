@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.recurrent.matrices import PartedMatrix, from_gate_shape, to_gate_shape
 from irrun.threads import multiply_matrices
 
-__all__ = ["GRU", "HALF", "LSTM", "RNN", "RecurrentWeights", "ResetFirstGRU", "run_direction"]
+__all__ = ["GRU", "HALF", "LSTM", "RNN", "ChangeWeights", "RecurrentWeights", "ResetFirstGRU", "run_direction"]
 
 Array = np.ndarray[Any, Any]
 
@@ -25,8 +26,35 @@ ROWS_PER_BLOCK = 512
 class Recurrence(Protocol):
     """The state of one direction while it runs."""
 
-    #: Number of parts of each gate.
+    def run_block(self, projection: Array, outputs: Array) -> None:
+        """Run several steps.
+
+        Args:
+            projection: The part of the gates that does not depend on the state, shape [time, batch, gates * hidden].
+            outputs: Where the hidden states are written, shape [time, batch, hidden], the last axis contiguous.
+        """
+
+    def get_states(self) -> list[Array]:
+        """Return the present states, `[batch, hidden]` each."""
+
+
+class _PartedRecurrence:
+    """A recurrence whose gates are divided into parts.
+
+    Attributes:
+        parts: Number of parts of each gate.
+    """
+
     parts: int
+
+    def run_block(self, projection: Array, outputs: Array) -> None:
+        """Run several steps; see `Recurrence`."""
+        time, batch, _ = projection.shape
+        if batch == 1:
+            self.advance(projection[:, 0], outputs[:, 0], outputs[:, 0])
+            return
+        by_part = projection.reshape(time, batch, -1, outputs.shape[-1] // self.parts).transpose(0, 2, 1, 3)
+        self.advance(by_part, outputs.reshape(time, batch, self.parts, -1).transpose(0, 2, 1, 3), outputs)
 
     def advance(self, projections: Iterable[Array], outputs: Iterable[Array], states: Iterable[Array]) -> None:
         """Run several steps.
@@ -36,9 +64,7 @@ class Recurrence(Protocol):
             outputs: For each step, the place of the hidden state, in the shape of a gate.
             states: The same places in the shape that products require.
         """
-
-    def get_states(self) -> list[Array]:
-        """Return the present states, `[batch, hidden]` each."""
+        raise NotImplementedError
 
 
 class RecurrentWeights:
@@ -47,32 +73,37 @@ class RecurrentWeights:
     Args:
         W: The weights of the input, with the gates in the order that the recurrence requires.
         bias: The biases that are added to both products, or None.
-        R: The recurrent weights, in the same order.
+        hidden: The size of the hidden state.
         state_count: Number of states.
         recurrence: Creates a recurrence from these weights, the batch size, the initial states and `options`.
-        options: Further weights of the recurrence.
+        options: The recurrent weights, in the same order.
     """
 
     def __init__(
         self,
         W: Array,
         bias: Array | None,
-        R: PartedMatrix,
+        hidden: int,
         state_count: int,
         recurrence: Callable[..., Recurrence],
         **options: Any,
     ) -> None:
         self.W = np.ascontiguousarray(W.T)
         self.bias = bias
-        self.R = R
-        self.hidden = R.hidden
-        self.gates = W.shape[0] // R.hidden
+        self.hidden = hidden
+        self.gates = W.shape[0] // hidden
         self.input_size = W.shape[1]
         self.state_count = state_count
         self.recurrence = recurrence
         self.options = options
         #: The input weights, the biases and the state weights in one matrix, for small LSTMs.
         self.combined: Array | None = None
+
+    def replace_recurrence(self, recurrence: Callable[..., Recurrence]) -> RecurrentWeights:
+        """Return the weights of the input with a recurrence that has recurrent weights of its own."""
+        other = copy.copy(self)
+        other.recurrence, other.options, other.combined = recurrence, {}, None
+        return other
 
     def start(self, batch: int, states: Sequence[Array]) -> Recurrence:
         """Create a recurrence from the initial states, `[hidden]` for a batch size of 1, else `[batch, hidden]`."""
@@ -95,11 +126,14 @@ class RecurrentWeights:
         return np.asarray(projection.reshape(time, batch, -1))
 
 
-class LSTM:
+#: Returns another form of the weights of a recurrence.
+ChangeWeights = Callable[[RecurrentWeights], RecurrentWeights]
+
+
+class LSTM(_PartedRecurrence):
     """An LSTM. The workspace holds the cell state and the gates c, f, i, o, of which it computes with pairs."""
 
-    def __init__(self, weights: RecurrentWeights, batch: int, states: Sequence[Array]) -> None:
-        matrix = weights.R
+    def __init__(self, weights: RecurrentWeights, batch: int, states: Sequence[Array], *, matrix: PartedMatrix) -> None:
         self.parts = parts = matrix.count_parts(batch) if batch > 1 else 1
         self.product = matrix.make_product(batch, parts)
         values, self.destination = matrix.allocate(batch, parts, extra_gates=1)
@@ -178,7 +212,7 @@ class LSTM:
         return [np.atleast_2d(self.state), from_gate_shape(self.cell)]
 
 
-class _HiddenState:
+class _HiddenState(_PartedRecurrence):
     """The state of a recurrence without a cell state: `[hidden]` for a batch size of 1, else `[batch, hidden]`."""
 
     state: Array
@@ -191,8 +225,7 @@ class _HiddenState:
 class RNN(_HiddenState):
     """A plain recurrence with tanh."""
 
-    def __init__(self, weights: RecurrentWeights, batch: int, states: Sequence[Array]) -> None:
-        matrix = weights.R
+    def __init__(self, weights: RecurrentWeights, batch: int, states: Sequence[Array], *, matrix: PartedMatrix) -> None:
         self.parts = matrix.count_parts(batch) if batch > 1 else 1
         self.product = matrix.make_product(batch, self.parts)
         values, self.destination = matrix.allocate(batch, self.parts)
@@ -215,9 +248,14 @@ class GRU(_HiddenState):
     """A GRU. Its workspace holds the gates z, r, h."""
 
     def __init__(
-        self, weights: RecurrentWeights, batch: int, states: Sequence[Array], *, hidden_bias: Array | None
+        self,
+        weights: RecurrentWeights,
+        batch: int,
+        states: Sequence[Array],
+        *,
+        matrix: PartedMatrix,
+        hidden_bias: Array | None,
     ) -> None:
-        matrix = weights.R
         self.parts = parts = matrix.count_parts(batch) if batch > 1 else 1
         self.product = matrix.make_product(batch, parts)
         values, self.destination = matrix.allocate(batch, parts)
@@ -262,9 +300,14 @@ class ResetFirstGRU(_HiddenState):
     """A GRU whose reset gate is applied to the state before the product (`linear_before_reset` is false)."""
 
     def __init__(
-        self, weights: RecurrentWeights, batch: int, states: Sequence[Array], *, candidate_weights: PartedMatrix
+        self,
+        weights: RecurrentWeights,
+        batch: int,
+        states: Sequence[Array],
+        *,
+        matrix: PartedMatrix,
+        candidate_weights: PartedMatrix,
     ) -> None:
-        matrix = weights.R
         self.parts = parts = matrix.count_parts(batch) if batch > 1 else 1
         self.product = matrix.make_product(batch, parts)
         self.candidate_product = candidate_weights.make_product(batch, parts)
@@ -339,13 +382,6 @@ def run_direction(
             if batch == 1 and weights.combined is not None and isinstance(recurrence, LSTM):
                 recurrence.advance_small(weights.combined, X[block, 0], Y[block, 0])
                 continue
-            projection = weights.project(X[block])
-            if batch == 1:
-                recurrence.advance(projection[:, 0], Y[block, 0], Y[block, 0])
-            else:
-                parts = recurrence.parts
-                by_part = projection.reshape(*projection.shape[:2], weights.gates * parts, -1).transpose(0, 2, 1, 3)
-                outputs = Y[block].reshape(*Y[block].shape[:2], parts, -1).transpose(0, 2, 1, 3)
-                recurrence.advance(by_part, outputs, Y[block])
+            recurrence.run_block(weights.project(X[block]), Y[block])
         last = stop
         yield stop, recurrence.get_states()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.recurrent.preparation import get_kind, prepare_weights
-from irrun.fast.recurrent.recurrences import F32, RecurrentWeights, run_direction
+from irrun.fast.recurrent.recurrences import F32, ChangeWeights, RecurrentWeights, run_direction
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.ops._support.checks import read_lengths
 from irrun.ops._support.recurrent_steps import reorder_gates
 
-__all__ = ["specialize_sequence"]
+__all__ = ["RecurrentSequence", "specialize_sequence"]
 
 Array = np.ndarray[Any, Any]
 
@@ -40,22 +41,43 @@ def specialize_sequence(site: CallSite) -> SpecializedKernel | None:
         if weights is None:
             return None
         directions.append((weights, d == 1 or direction == "reverse"))
-    template = site.constants[: 2 + state_count]
-    positions = site.variable_inputs
+    return RecurrentSequence(site, state_count, tuple(directions))
 
-    def compute(*inputs: Array) -> Any:
-        arguments: list[Any] = list(template)
-        for position, value in zip(positions, inputs, strict=True):
+
+@dataclass(frozen=True)
+class RecurrentSequence:
+    """The kernel of a sequence.
+
+    Attributes:
+        site: The call site.
+        state_count: The number of states.
+        directions: The weights of each direction, and whether it is reversed.
+    """
+
+    site: CallSite
+    state_count: int
+    directions: tuple[tuple[RecurrentWeights, bool], ...]
+
+    def replace_weights(self, change: ChangeWeights) -> RecurrentSequence:
+        """Return the kernel with other forms of its weights."""
+        return replace(
+            self, directions=tuple((change(weights), is_reversed) for weights, is_reversed in self.directions)
+        )
+
+    def __call__(self, *inputs: Array) -> Any:
+        """Compute the sequence."""
+        count = self.state_count
+        arguments: list[Any] = list(self.site.constants[: 2 + count])
+        for position, value in zip(self.site.variable_inputs, inputs, strict=True):
             arguments[position] = value
-        X, lengths = arguments[0], arguments[1 + state_count]
-        states = arguments[1 : 1 + state_count]
+        X, lengths = arguments[0], arguments[1 + count]
+        states = arguments[1 : 1 + count]
         is_f32 = all(x.dtype == F32 and x.ndim == 3 for x in (X, *states))
-        if not is_f32 or not X.shape[1] or lengths.shape != X.shape[:1] or any(s.shape[1] != count for s in states):
-            return site.call_plain(*inputs)
+        is_complete = all(s.shape[1] == len(self.directions) for s in states)
+        if not is_f32 or not X.shape[1] or lengths.shape != X.shape[:1] or not is_complete:
+            return self.site.call_plain(*inputs)
         lengths = read_lengths("sequence_lengths", lengths, *X.shape[:2])
-        return _run_directions(directions, X, states, lengths)
-
-    return compute
+        return _run_directions(self.directions, X, states, lengths)
 
 
 def _run_directions(

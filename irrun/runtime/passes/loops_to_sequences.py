@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from irrun.fast.loops import SequenceLoop, SequenceStep, make_cell_step
+from irrun.fast.loops import CellStep, SequenceLoop, SequenceStep
 from irrun.fast.recurrent import prepare_cell
 from irrun.fast.specialization import CallSite
 from irrun.fast.vectorization import get_kernel, vectorize
@@ -159,7 +159,7 @@ class _LoopConversion:
             del self.states[slot]
         self.stacked.add(outputs[0])
         self.last_states.update(outputs[1:])
-        self.steps.append(SequenceStep(make_cell_step(weights), (instruction.inputs[0], *states), outputs))
+        self.steps.append(SequenceStep(CellStep(weights), (instruction.inputs[0], *states), outputs))
         return True
 
     def count_uses(self, slot: int) -> int:

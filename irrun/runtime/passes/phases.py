@@ -125,6 +125,8 @@ PHASES = (
           lambda facts: facts.use_jit and facts.has_compressed_weights),
     Phase("fusion", "compute chains of elementwise operations by tiles"),
     Phase("specialization", "choose kernels for all other instructions"),
+    Phase("jit_recurrences", "compile the steps of recurrent sequences; their weights are prepared now",
+          lambda facts: facts.use_jit and (facts.has_bodies or facts.has(lambda o: o.kind == "recurrent"))),
     Phase("loop_invariants", "move what does not depend on the iteration; the instructions are final now",
           lambda facts: facts.has_bodies),
     Phase("jit_sequences", "join neighboring compiled kernels", lambda facts: facts.use_jit),

@@ -1,0 +1,356 @@
+"""Steps of recurrent sequences: the product of the state and what follows it, in registers.
+
+The hidden state is divided into *units* of one vector. A call computes some units of one step: the gates of a unit are
+accumulated for several rows of the batch at a time, and their functions are computed before the next unit. Threads
+divide the units; all steps are a list of jobs that run without the interpreter.
+
+Weights are in the order in which they are read: [unit, row of the state, gate, lane], with zeros up to whole units.
+States have zeros there, too, and stay 0: all gates are 0, and so are the candidates.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from irrun.fast.expressions.llvm import Vectors
+from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.tasks import Call, Task, make_base
+from irrun.fast.jit.team import run_jobs
+from irrun.fast.recurrent.recurrences import Recurrence, RecurrentWeights
+from irrun.threads import get_thread_count
+
+__all__ = ["CompiledRecurrence", "CompiledWeights", "compile_weights", "pack_weights"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Multiplications of a step from which threads divide it.
+MIN_SHARED_SIZE = 1 << 16
+#: Registers that a tile may use, by the number of lanes, for its sums, an element of each row, and a weight. With more
+#: of AVX-512's 32, LLVM moves sums to the stack.
+REGISTERS = {16: 27, 8: 16, 4: 27}
+#: Chains of dependent additions that keep the processor busy.
+CHAINS = 8
+
+#: The arrays of a step, in the order of the parameters of its functions: the projections of the input, the state before
+#: and after the step, the output, and two arrays that depend on the recurrence.
+ARRAYS = ("projection", "state", "result", "output", "first", "second")
+INTEGERS = ("projection_row", "state_row", "output_row", "hidden", "rows", "first_unit", "last_unit")
+
+#: Computes the results of a unit from its gates: for each row, the function, the vectors of the gates' products, and
+#: functions that load projections by the number of the gate, and load and store arrays.
+Finish = Callable[["_Unit", "list[Value]"], None]
+
+
+class _Unit(NamedTuple):
+    """A unit of one row.
+
+    Attributes:
+        function: The function.
+        row: The row of the batch.
+        unit: The number of the unit.
+        mask: Its elements that exist; None for all.
+    """
+
+    function: Function
+    row: Value
+    unit: Value
+    mask: Value | None
+
+    def load_projection(self, gate: int) -> Value:
+        """Return the projection of the input for a gate."""
+        f, p = self.function, self.function.parameters
+        column = p["hidden"] * gate + self.unit * f.lanes
+        return f.load(f.offset(p["projection"], self.row * p["projection_row"] + column), f.vector, self.mask)
+
+    def load(self, name: str) -> Value:
+        """Return the elements of an array of states."""
+        return self.function.load(self._locate(name), self.function.vector)
+
+    def store(self, value: Value, name: str) -> None:
+        """Store the elements of an array of states."""
+        self.function.store(value, self._locate(name))
+
+    def _locate(self, name: str) -> Value:
+        f, p = self.function, self.function.parameters
+        return f.offset(p[name], self.row * p["state_row"] + self.unit * f.lanes)
+
+    def store_output(self, value: Value) -> None:
+        """Store the elements of the new state and of the output."""
+        f, p = self.function, self.function.parameters
+        self.store(value, "result")
+        f.store(value, f.offset(p["output"], self.row * p["output_row"] + self.unit * f.lanes), self.mask)
+
+    def load_constant(self) -> Value:
+        """Return the elements of the second array, which all rows share."""
+        f, p = self.function, self.function.parameters
+        return f.load(f.offset(p["second"], self.unit * f.lanes), f.vector)
+
+
+def _compute_sigmoid(f: Function, value: Value) -> Value:
+    """Return the sigmoid of twice a value: the weights of these gates are halved."""
+    return f.multiply_add(Vectors(f).tanh(value), 0.5, f.coerce(0.5, f.vector))
+
+
+def _finish_lstm(unit: _Unit, gates: list[Value]) -> None:
+    """Compute a step of an LSTM with the gates c, f, i, o; the first array is the cell state."""
+    f = unit.function
+    c, *others = (gate + unit.load_projection(i) for i, gate in enumerate(gates))
+    forget, new, output = (_compute_sigmoid(f, gate) for gate in others)
+    cell = f.multiply_add(unit.load("first"), forget, Vectors(f).tanh(c) * new)
+    unit.store(cell, "first")
+    unit.store_output(Vectors(f).tanh(cell) * output)
+
+
+def _finish_rnn(unit: _Unit, gates: list[Value]) -> None:
+    unit.store_output(Vectors(unit.function).tanh(gates[0] + unit.load_projection(0)))
+
+
+def _finish_gru(unit: _Unit, gates: list[Value]) -> None:
+    """Compute a step of a GRU with the gates z, r, h; the second array is the bias of the product of h."""
+    f = unit.function
+    update, reset = (_compute_sigmoid(f, gates[i] + unit.load_projection(i)) for i in range(2))
+    candidate = Vectors(f).tanh(f.multiply_add(gates[2] + unit.load_constant(), reset, unit.load_projection(2)))
+    unit.store_output(f.multiply_add(unit.load("state") - candidate, update, candidate))
+
+
+def _finish_gates(unit: _Unit, gates: list[Value]) -> None:
+    """Compute the gates z and r of a GRU: the first array is z, and the result is the product of r and the state."""
+    f = unit.function
+    update, reset = (_compute_sigmoid(f, gates[i] + unit.load_projection(i)) for i in range(2))
+    unit.store(update, "first")
+    unit.store(reset * unit.load("state"), "result")
+
+
+def _finish_candidate(unit: _Unit, gates: list[Value]) -> None:
+    """Compute the rest of a GRU from the product of r and the state; the first arrays are z and the state."""
+    f = unit.function
+    candidate = Vectors(f).tanh(gates[0] + unit.load_projection(2))
+    unit.store_output(f.multiply_add(unit.load("second") - candidate, unit.load("first"), candidate))
+
+
+class _Part(NamedTuple):
+    """A part of a step: a product with some gates, and what follows it.
+
+    Attributes:
+        gates: The number of gates.
+        finish: Computes what follows.
+    """
+
+    gates: int
+    finish: Finish
+
+
+#: The parts of a step by the name of the recurrence.
+PARTS: dict[str, tuple[_Part, ...]] = {
+    "LSTM": (_Part(4, _finish_lstm),),
+    "GRU": (_Part(3, _finish_gru),),
+    "ResetFirstGRU": (_Part(2, _finish_gates), _Part(1, _finish_candidate)),
+    "RNN": (_Part(1, _finish_rnn),),
+}
+
+
+@functools.cache
+def _compile_step(part: _Part, tile: int, rest: int, is_ragged: bool) -> Kernel:
+    """Return the kernel of a part of a step.
+
+    Args:
+        part: The part.
+        tile: The number of rows of a tile.
+        rest: The number of rows after the last whole tile.
+        is_ragged: Whether the last unit has fewer elements than a vector.
+    """
+    name = part.finish.__name__.removeprefix("_finish_")
+    parameters = [*((key, "ptr") for key in (*ARRAYS, "weights")), *((key, "i64") for key in INTEGERS)]
+    f = Function(f"recurrent_{name}_{tile}_{rest}", parameters, get_lanes())
+    p = f.parameters
+    with f.loop(p["first_unit"], p["last_unit"]) as unit:
+        mask = f.mask_range(0, p["hidden"] - unit * f.lanes) if is_ragged else None
+        weights = f.offset(p["weights"], unit * p["state_row"] * (part.gates * f.lanes))
+        last = p["rows"] - rest
+        with f.loop(0, last, tile) as row:
+            _compute_tile(f, part, tile, row, unit, weights, mask)
+        if rest:
+            _compute_tile(f, part, rest, last, unit, weights, mask)
+    return compile_function(f)
+
+
+def _count_rows(part: _Part, batch: int) -> int:
+    """Return the number of rows of a tile, so that tiles are about as large as each other."""
+    most = (REGISTERS[get_lanes()] - 1) // (part.gates + 1)
+    return -(-batch // -(-batch // most))
+
+
+def _compute_tile(
+    f: Function, part: _Part, count: int, row: Value, unit: Value, weights: Value, mask: Value | None
+) -> None:
+    """Compute a unit of several rows."""
+    p = f.parameters
+    rows = [row + i for i in range(count)]
+    states = [f.offset(p["state"], r * p["state_row"]) for r in rows]
+    depth = max(1, -(-CHAINS // (count * part.gates)))  # sums that are added up in the end
+    depth = min(1 << (depth - 1).bit_length(), f.lanes)
+    sums = [[[f.variable(f.vector, 0.0) for _ in range(depth)] for _ in range(part.gates)] for _ in rows]
+    step = max(depth, 2)
+    with f.loop(0, p["state_row"], step) as k:
+        for i in range(step):
+            place = f.offset(weights, (k + i) * (part.gates * f.lanes))
+            values = [f.splat(f.load(f.offset(state, k + i)), f.vector) for state in states]
+            for gate in range(part.gates):
+                weight = f.load(f.offset(place, gate * f.lanes), f.vector)
+                for value, own in zip(values, sums, strict=True):
+                    variable = own[gate][i % depth]
+                    variable.set(f.multiply_add(value, weight, variable.get()))
+    for r, own in zip(rows, sums, strict=True):
+        part.finish(_Unit(f, r, unit, mask), [_add_up([variable.get() for variable in each]) for each in own])
+
+
+def _add_up(values: Sequence[Value]) -> Value:
+    """Return the sum of a power of two of values, in pairs."""
+    while len(values) > 1:
+        values = [a + b for a, b in zip(values[::2], values[1::2], strict=True)]
+    return values[0]
+
+
+@functools.lru_cache(maxsize=256)
+def _make_tasks(
+    name: str, hidden: int, batch: int, projection_row: int, output_row: int, thread_count: int
+) -> tuple[Task, ...]:
+    """Return the tasks of a step, whose arrays are those of `ARRAYS` and the weights."""
+    lanes = get_lanes()
+    units = -(-hidden // lanes)
+    tasks = []
+    for part in PARTS[name]:
+        tile = _count_rows(part, batch)
+        kernel = _compile_step(part, tile, batch % tile, hidden % lanes > 0)
+        is_shared = batch * part.gates * hidden * hidden >= MIN_SHARED_SIZE
+        count = min(thread_count, units) if is_shared else 1
+        bounds = [units * i // count for i in range(count + 1)]
+        arrays = [make_base(i) for i in range(len(ARRAYS) + 1)]
+        integers = (projection_row, units * lanes, output_row, hidden, batch)
+        tasks.append(Task([Call(kernel, (*arrays, *integers, *own))] for own in itertools.pairwise(bounds)))
+    return tuple(tasks)
+
+
+class CompiledWeights(NamedTuple):
+    """The weights of a recurrence in the order in which its kernels read them.
+
+    Attributes:
+        name: The name of the recurrence in `PARTS`.
+        hidden: The size of the hidden state.
+        matrices: The recurrent weights of each part.
+        hidden_bias: The bias of the product of the candidate of a GRU, with zeros up to whole units.
+    """
+
+    name: str
+    hidden: int
+    matrices: tuple[Array, ...]
+    hidden_bias: Array
+
+    @property
+    def size(self) -> int:
+        """The size of the state with zeros up to whole units."""
+        return len(self.hidden_bias)
+
+
+def pack_weights(name: str, matrices: Sequence[Array], hidden_bias: Array | None = None) -> CompiledWeights:
+    """Arrange the weights of a recurrence.
+
+    Args:
+        name: The name of the recurrence in `PARTS`.
+        matrices: The recurrent weights of each part, f32, shape [gates * hidden, hidden].
+        hidden_bias: The bias of the product of the candidate of a GRU, shape [hidden].
+    """
+    lanes, hidden = get_lanes(), matrices[0].shape[1]
+    size = hidden + -hidden % lanes
+    packed = []
+    for part, matrix in zip(PARTS[name], matrices, strict=True):
+        result = np.zeros((part.gates, size, size), np.float32)
+        result[:, :hidden, :hidden] = matrix.reshape(part.gates, hidden, hidden)
+        by_unit = result.reshape(part.gates, size // lanes, lanes, size)
+        packed.append(np.ascontiguousarray(by_unit.transpose(1, 3, 0, 2)))
+    bias = np.zeros(size, np.float32)
+    if hidden_bias is not None:
+        bias[:hidden] = hidden_bias
+    return CompiledWeights(name, hidden, tuple(packed), bias)
+
+
+def compile_weights(weights: RecurrentWeights) -> RecurrentWeights:
+    """Return the weights of a recurrence whose steps are compiled."""
+    parts = [weights.options["matrix"], weights.options.get("candidate_weights")]
+    matrices = [part.matrix for part in parts if part is not None]
+    packed = pack_weights(weights.recurrence.__name__, matrices, weights.options.get("hidden_bias"))
+    return weights.replace_recurrence(functools.partial(_start, packed))
+
+
+def _start(packed: CompiledWeights, weights: RecurrentWeights, batch: int, states: Sequence[Array]) -> Recurrence:
+    return CompiledRecurrence(packed, batch, states)
+
+
+class CompiledRecurrence:
+    """The state of one direction while it runs.
+
+    Args:
+        weights: The weights.
+        batch: The batch size.
+        states: The initial states, [batch, hidden] each: the hidden state, and for an LSTM the cell state.
+    """
+
+    def __init__(self, weights: CompiledWeights, batch: int, states: Sequence[Array]) -> None:
+        self._weights = weights
+        self._batch = batch
+        self._state_count = len(states)
+        #: The hidden state, its next value, and two arrays of the recurrence.
+        self._values = np.zeros((4, batch, weights.size), np.float32)
+        self._values[[0, 2][: len(states)], :, : weights.hidden] = [np.reshape(s, (batch, -1)) for s in states]
+
+    def run_block(self, projection: Array, outputs: Array) -> None:
+        """Run several steps.
+
+        Args:
+            projection: The part of the gates that does not depend on the state, shape [time, batch, gates * hidden].
+            outputs: Where the hidden states are written, shape [time, batch, hidden], the last axis contiguous.
+        """
+        projection = np.ascontiguousarray(projection)
+        steps, batch, columns = projection.shape
+        weights = self._weights
+        output_row = outputs.strides[1] // F32.itemsize
+        thread_count = get_thread_count()
+        tasks = _make_tasks(weights.name, weights.hidden, batch, columns, output_row, thread_count)
+        helpers = [task.count_helpers(thread_count) for task in tasks]
+        numbers = np.arange(steps)
+        old, new, first, second = (get_address(value) for value in self._values)
+        states = np.where(numbers % 2, new, old), np.where(numbers % 2, old, new)
+        inputs = get_address(projection) + numbers * projection.strides[0]
+        results = get_address(outputs) + numbers * outputs.strides[0]
+        columns_of_jobs: list[Any] = []
+        arrays = self._list_arrays(states, first, second)
+        for task, count, matrix, (state, result, *others) in zip(tasks, helpers, weights.matrices, arrays, strict=True):
+            addresses = (inputs, state, result, results, *others, get_address(matrix))
+            columns_of_jobs += task.describe(count, len(addresses))
+            columns_of_jobs += (0, 0, *addresses) * (count + 1)
+        jobs = np.empty((steps, len(columns_of_jobs)), np.int64)
+        for number, column in enumerate(columns_of_jobs):
+            jobs[:, number] = column
+        run_jobs(jobs.reshape(-1), steps * len(tasks), max(helpers))
+        if steps % 2:
+            self._values[[0, 1]] = self._values[[1, 0]]
+
+    def _list_arrays(self, states: tuple[Array, Array], first: int, second: int) -> list[tuple[Any, Any, Any, Any]]:
+        """Return the state, the result, and the other two arrays of each part."""
+        old, new = states
+        if len(self._weights.matrices) == 1:
+            return [(old, new, first, get_address(self._weights.hidden_bias))]
+        return [(old, second, first, 0), (second, new, first, old)]
+
+    def get_states(self) -> list[Array]:
+        """Return the present states, [batch, hidden] each."""
+        return [np.array(self._values[i, :, : self._weights.hidden]) for i in (0, 2)[: self._state_count]]
