@@ -57,12 +57,10 @@ def infer_bodies(infer: InferBody[T], layer: Layer, inputs: Mapping[int, Value])
     """
     if layer.type == "If":
         return _infer_branches(infer, layer, inputs)
-    results: dict[int, PartialShape | None] = {}
-    inferences = []
-    for body in layer.bodies.values():
-        results, inner = _LoopBody(infer, layer, inputs, body).infer()
-        inferences.append(inner)
-    return [Value(results.get(port.id)) for port in layer.outputs], inferences
+    if "body" not in layer.bodies:
+        return [Value(None) for _ in layer.outputs], []
+    results, inference = _LoopBody(infer, layer, inputs, layer.bodies["body"]).infer()
+    return [Value(results.get(port.id)) for port in layer.outputs], [inference]
 
 
 def _infer_branches(infer: InferBody[T], layer: Layer, inputs: Mapping[int, Value]) -> tuple[list[Value], list[T]]:

@@ -434,8 +434,7 @@ class Executor:
                 keywords[name] = self._state.variables
             else:
                 keywords[name] = self._state.layer_states.setdefault((id(instruction.layer), name), State())
-        for name, body in instruction.bodies.items():
-            keywords[name] = self._make_runner(body, instruction.layer)
+        keywords.update(instruction.map_bodies(lambda body: self._make_runner(body, instruction.layer)))
         kernel = functools.partial(instruction.kernel, **keywords) if keywords else instruction.kernel
         instrument = self._state.instrument
         return kernel if instrument is None else instrument.wrap(kernel, instruction, self)

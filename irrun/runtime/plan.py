@@ -32,22 +32,21 @@ class PlanEntry:
     refused: tuple[str, ...] = ()
 
 
-def list_plan(program: Program, depth: int = 0) -> Iterator[PlanEntry]:
+def list_plan(program: Program) -> Iterator[PlanEntry]:
     """Yield the entries of a program and of its bodies, in order of execution.
 
     Args:
         program: The optimized program.
-        depth: The number of bodies that contain the program.
     """
-    reasons: dict[str, dict[str, None]] = {}
-    for refusal in program.refusals:
-        reasons.setdefault(refusal.layer, {})[f"{refusal.rule}: {refusal.reason}"] = None
-    for instruction in program.instructions:
-        operations = tuple(definition.operation.type for definition in instruction.definitions)
-        refused = tuple(reason for name in instruction.layers for reason in reasons.get(name, ()))
-        yield PlanEntry(instruction.layers, operations, _describe(instruction), depth, refused)
-        for body in instruction.bodies.values():
-            yield from list_plan(body.program, depth + 1)
+    reasons: dict[tuple[Program, str], dict[str, None]] = {}
+    for current in program.walk_programs():
+        for refusal in current.refusals:
+            reasons.setdefault((current, refusal.layer), {})[f"{refusal.rule}: {refusal.reason}"] = None
+    for current, depth, instruction in program.traverse():
+        if instruction is not None:
+            operations = tuple(definition.operation.type for definition in instruction.definitions)
+            refused = tuple(reason for name in instruction.layers for reason in reasons.get((current, name), ()))
+            yield PlanEntry(instruction.layers, operations, _describe(instruction), depth, refused)
 
 
 def _describe(instruction: Instruction) -> str:

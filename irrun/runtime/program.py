@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from irrun.fast.compressed import CompressedWeights
 
 __all__ = ["ABSENT", "BodyProgram", "Instruction", "Program", "Refusal"]
+
+T = TypeVar("T")
 
 #: The slot that always holds None, for optional inputs that are not connected.
 ABSENT = 0
@@ -56,12 +58,17 @@ class Instruction:
     is_observed: bool = True
     description: str = ""
 
-    def copy(self, bodies: dict[str, BodyProgram]) -> Instruction:
-        """Return a copy with other bodies, much faster than `dataclasses.replace`."""
+    def copy(self) -> Instruction:
+        """Return a copy with copies of the bodies, much faster than `dataclasses.replace`."""
+        bodies = self.map_bodies(BodyProgram.copy)
         return Instruction(
             self.kernel, self.inputs, self.outputs, self.layer, self.operation, self.attributes, self.frees, bodies,
             self.provided, self.plain, self.is_observed, self.description,
         )  # fmt: skip
+
+    def map_bodies(self, function: Callable[[BodyProgram], T]) -> dict[str, T]:
+        """Return the results of a function for each body, by the name of the parameter."""
+        return {name: function(body) for name, body in self.bodies.items()} if self.bodies else {}
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -142,10 +149,7 @@ class Program:
         """Return a program that shares layers and constants with this one, but not instructions."""
         return replace(
             self,
-            instructions=[
-                i.copy({name: replace(b, program=b.program.copy()) for name, b in i.bodies.items()})
-                for i in self.instructions
-            ],
+            instructions=[instruction.copy() for instruction in self.instructions],
             initial=self.initial.copy(),
             constant_layers=dict(self.constant_layers),
             sequences=None,
@@ -170,23 +174,34 @@ class Program:
                 results[i] = value
         return results
 
+    def traverse(self, depth: int = 0) -> Iterator[tuple[Program, int, Instruction | None]]:
+        """Iterate over this program and its bodies in order of execution.
+
+        Args:
+            depth: The number of bodies that contain this program.
+
+        Yields:
+            A program, the number of bodies that contain it, and one of its instructions, before the instructions of
+            its bodies. None stands for the end of the program.
+        """
+        for instruction in self.instructions:
+            yield self, depth, instruction
+            if instruction.bodies:
+                for body in instruction.bodies.values():
+                    yield from body.program.traverse(depth + 1)
+        yield self, depth, None
+
     def walk(self) -> Iterator[tuple[Program, Instruction]]:
         """Iterate over all instructions, bodies included.
 
         Yields:
             The program of the instruction, and the instruction.
         """
-        for instruction in self.instructions:
-            yield self, instruction
-            for body in instruction.bodies.values():
-                yield from body.program.walk()
+        return ((program, instruction) for program, _, instruction in self.traverse() if instruction is not None)
 
     def walk_programs(self) -> Iterator[Program]:
         """Iterate over this program and its bodies, the inner ones first."""
-        for instruction in self.instructions:
-            for body in instruction.bodies.values():
-                yield from body.program.walk_programs()
-        yield self
+        return (program for program, _, instruction in self.traverse() if instruction is None)
 
     def free_after_last_use(self) -> None:
         """Set `frees` of every instruction, so that each value is freed after its last consumer."""
@@ -207,3 +222,7 @@ class BodyProgram:
     outputs: tuple[OutputDescription, ...]
     back_edges: tuple[BackEdgeDescription, ...]
     output_count: int
+
+    def copy(self) -> BodyProgram:
+        """Return a body with a copy of the program."""
+        return replace(self, program=self.program.copy())

@@ -108,9 +108,9 @@ class _Changes:
                 layer.outputs[0].shape = self.shapes[layer.id]
                 _declare(layer)
         _copy_to_inputs(graph, self.sources)
-        for layer, inner in self.after.bodies:
+        for layer, inference in self.after.body_inferences:
             if id(layer) in self.changed_layers:
-                _store_body(inner)
+                _store_body(inference)
 
 
 def _is_better(shape: PartialShape | None, declared: PartialShape | None) -> bool:
@@ -147,5 +147,3 @@ def _store_body(inference: GraphInference) -> None:
         if layer.is_input and layer.outputs:
             _declare(layer)
     _copy_to_inputs(inference.graph, inference.sources)
-    for _, inner in inference.bodies:
-        _store_body(inner)

@@ -46,7 +46,8 @@ class GraphInference:
         graph: The graph.
         values: What is known about each output port.
         failures: The layers whose inputs do not fit, in the order of the computation, those in bodies included.
-        bodies: The inferences of the bodies of layers.
+        body_inferences: The inferences of all bodies, those in bodies included, each with the layer of the graph in
+            whose body it is.
         sources: The output port that each connected input port reads, by the id of the layer and of the port.
     """
 
@@ -54,7 +55,7 @@ class GraphInference:
         self.graph = graph
         self.values: dict[Address, Value] = {}
         self.failures: list[Failure] = []
-        self.bodies: list[tuple[Layer, GraphInference]] = []
+        self.body_inferences: list[tuple[Layer, GraphInference]] = []
         self._arguments = arguments or {}
         self.sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges}
         for layer in sort_layers(graph):
@@ -105,7 +106,8 @@ class GraphInference:
             layer: The layer that owns the body.
             inference: The inference of the body.
         """
-        self.bodies.append((layer, inference))
+        self.body_inferences.append((layer, inference))
+        self.body_inferences.extend((layer, inner) for _, inner in inference.body_inferences)
         self.failures.extend(failure._replace(owner=layer) for failure in inference.failures)
 
 

@@ -155,15 +155,14 @@ def _get_operation_types() -> tuple[str, ...]:
 
 def _find_wrong_shapes(inference: GraphInference) -> Iterator[tuple[Layer, Port, PartialShape]]:
     """Yield each output port whose declared shape no value has that is computed from the inputs of the graph."""
-    for layer in inference.graph.layers:
-        for port in layer.outputs:
-            shape = inference.values.get((layer.id, port.id), Value(None)).shape
-            if shape is None or not port.shape:  # a port of unknown rank has no dimensions, exactly like a scalar
-                continue
-            if len(shape) != len(port.shape) or not all(map(may_equal, shape, port.shape)):
-                yield layer, port, shape
-    for _, inner in inference.bodies:
-        yield from _find_wrong_shapes(inner)
+    for current in (inference, *(inner for _, inner in inference.body_inferences)):
+        for layer in current.graph.layers:
+            for port in layer.outputs:
+                shape = current.values.get((layer.id, port.id), Value(None)).shape
+                if shape is None or not port.shape:  # a port of unknown rank has no dimensions, exactly like a scalar
+                    continue
+                if len(shape) != len(port.shape) or not all(map(may_equal, shape, port.shape)):
+                    yield layer, port, shape
 
 
 def _check_edges(graph: Graph, wrong_ports: set[tuple[int, int]]) -> Iterator[Finding]:

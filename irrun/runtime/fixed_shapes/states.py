@@ -103,22 +103,24 @@ def _broadcast_state(relaxation: Relaxation, layer: Layer, position: int, data: 
 
 def broadcast_outer_states(relaxation: Relaxation, iterator: Layer) -> None:
     """Let constant initial states of LSTMCells in a TensorIterator have the batch size of the data."""
-    for body in iterator.bodies.values():
-        places = {entry.internal_layer_id: entry.external_port_id for entry in body.inputs}
-        positions = {port.id: i for i, port in enumerate(iterator.inputs)}
-        sources: dict[int, dict[int, int]] = {edge.to_layer: {} for edge in body.graph.edges}
-        for edge in body.graph.edges:
-            sources[edge.to_layer][edge.to_port] = edge.from_layer
-        for cell in body.graph.find_layers("LSTMCell"):
-            found = relaxation.get_operation(cell)
-            batch = _find_batch(body, cell)
-            if found is None or found[0].since < 4 or batch is None or batch[0] not in places:
-                continue
-            data = relaxation.editor.get_source(iterator, positions[places[batch[0]]])
-            for port in cell.inputs[1:3]:
-                parameter = sources.get(cell.id, {}).get(port.id)
-                if parameter in places and data is not None:
-                    _broadcast_state(relaxation, iterator, positions[places[parameter]], data, batch[1])
+    body = iterator.bodies.get("body")
+    if body is None:
+        return
+    places = {entry.internal_layer_id: entry.external_port_id for entry in body.inputs}
+    positions = {port.id: i for i, port in enumerate(iterator.inputs)}
+    sources: dict[int, dict[int, int]] = {edge.to_layer: {} for edge in body.graph.edges}
+    for edge in body.graph.edges:
+        sources[edge.to_layer][edge.to_port] = edge.from_layer
+    for cell in body.graph.find_layers("LSTMCell"):
+        found = relaxation.get_operation(cell)
+        batch = _find_batch(body, cell)
+        if found is None or found[0].since < 4 or batch is None or batch[0] not in places:
+            continue
+        data = relaxation.editor.get_source(iterator, positions[places[batch[0]]])
+        for port in cell.inputs[1:3]:
+            parameter = sources.get(cell.id, {}).get(port.id)
+            if parameter in places and data is not None:
+                _broadcast_state(relaxation, iterator, positions[places[parameter]], data, batch[1])
 
 
 def _find_batch(body: Body, cell: Layer) -> tuple[int, int] | None:

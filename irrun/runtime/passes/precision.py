@@ -48,7 +48,12 @@ def change_precision(program: Program, precision: str, keeps_output_types: bool 
     types = PRECISIONS[precision]
     if not types or not (precision == "f64" or has_low_precision(program)):
         return
-    _Converter(program, types).convert_interface(keeps_output_types)
+    for current in program.walk_programs():
+        converter = _Converter(current, types)
+        if current is program:
+            converter.convert_interface(keeps_output_types)
+        else:
+            converter.convert_body()
 
 
 def has_low_precision(program: Program) -> bool:
@@ -57,6 +62,11 @@ def has_low_precision(program: Program) -> bool:
     Constants that are converted to other types before other operations use them, such as compressed weights, do not
     count.
     """
+    return any(map(_computes_in_low_precision, program.walk_programs()))
+
+
+def _computes_in_low_precision(program: Program) -> bool:
+    """Return whether a program computes in f16 or bf16 outside its bodies."""
     types = PRECISIONS["f32"]
     if any(_get_declared_type(layer.outputs) in types for layer in program.parameter_layers):
         return True
@@ -70,8 +80,6 @@ def has_low_precision(program: Program) -> bool:
         if any(type(value) is ElementType and value in types for value in instruction.attributes.values()):
             return True
         if low and not instruction.operation.converts and not low.isdisjoint(instruction.inputs):
-            return True
-        if any(has_low_precision(body.program) for body in instruction.bodies.values()):
             return True
     return False
 
@@ -131,8 +139,6 @@ class _Converter:
     def convert_instructions(self) -> None:
         for instruction in self.program.instructions:
             is_constant = _is_constant(instruction, self.constants)
-            for body in instruction.bodies.values():
-                _Converter(body.program, self.types).convert_body()
             if is_constant and self.keeps_constants:
                 self.instructions.append(instruction)
             elif instruction.operation.converts:
