@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from irrun.blas import find_thread_functions
+from irrun.deadlines import check_time, end_at, get_deadline, within_time
 from irrun.errors import InputError
 from irrun.forks import make_lock, renew_in_children
 from irrun.helper_threads import begin_tasks
@@ -56,6 +57,8 @@ MAX_WAITING_TIME = 3e-4
 MIN_COPIED_INNER = 128
 #: Multiplications per nanosecond, and elements of weights that are read per nanosecond, for estimates.
 MULTIPLICATION_RATE, READING_RATE = 30, 4
+#: Multiplications of a product of matrices at least for the time to be checked before it.
+MIN_SINGLE = 1 << 28
 #: Rows and columns of the parts of a product are multiples of it, as in the kernels of BLAS.
 PART_MULTIPLE = 64
 
@@ -160,7 +163,7 @@ def run_parallel(function: Callable[[int], object], count: int, batch: int = 1) 
     batch = max(1, -(-count // max(1, count // batch)))
     helper_count = min(_count.get(), -(-count // batch)) - 1
     if helper_count < 1:
-        for part in range(count):
+        for part in within_time(range(count)):
             function(part)
         return
     batches = iter(range(0, count, batch))
@@ -168,12 +171,16 @@ def run_parallel(function: Callable[[int], object], count: int, batch: int = 1) 
 
     def compute() -> None:
         for start in batches:
+            check_time()
             for part in range(start, min(start + batch, count)):
                 function(part)
 
+    deadline = get_deadline()
+
     def help_out() -> None:
         try:
-            compute()
+            with end_at(deadline):
+                compute()
         except BaseException as error:
             errors.append(error)
 
@@ -206,7 +213,7 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
     """
     helper_count = min(_count.get(), count) - 1
     if helper_count < 1:
-        for part in range(count):
+        for part in within_time(range(count)):
             store(part, compute(part))
         return
     parts = iter(range(count))
@@ -238,7 +245,7 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
 
     tasks = begin_tasks(helper_count, help_out)
     try:
-        for part in parts:
+        for part in within_time(parts):
             compute_part(part)
         for task in tasks:
             task.withdraw()
@@ -254,6 +261,19 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
             missing.clear()
     if errors:
         raise errors[0]
+
+
+def _multiply_stacks(a: Array, b: Array, out: Array | None) -> Array:
+    """Compute `np.matmul(a, b, out)` for several matrices, large ones one by one, which takes the same time."""
+    rows, columns = a.shape[-2], b.shape[-1]
+    if rows * a.shape[-1] * columns < MIN_SINGLE or a.shape[-1] != b.shape[-2]:
+        return np.matmul(a, b, out=out)
+    leading = get_broadcast_shape(a.shape[:-2], b.shape[:-2])
+    result = np.empty((*leading, rows, columns), np.result_type(a, b)) if out is None else out
+    first, second = np.broadcast_to(a, (*leading, *a.shape[-2:])), np.broadcast_to(b, (*leading, *b.shape[-2:]))
+    for position in within_time(np.ndindex(*leading)):
+        np.matmul(first[position], second[position], out=result[position])
+    return result
 
 
 def count_parts(rows: int, weights: int) -> int:
@@ -306,8 +326,10 @@ def multiply_matrices(a: Array, b: Array, out: Array | None = None, finish: Fini
         out: Array that the result is written to.
         finish: What is applied to parts of the product; only for matrices.
     """
-    if a.ndim < 2 or b.ndim < 2 or a.size != a.shape[-2] * a.shape[-1]:
+    if a.ndim < 2 or b.ndim < 2:
         return np.matmul(a, b, out=out)
+    if a.size != a.shape[-2] * a.shape[-1]:
+        return _multiply_stacks(a, b, out)
     rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
     parts = count_parts(min(rows, columns), max(rows, columns) * inner)
     if parts < 2 or columns < rows:

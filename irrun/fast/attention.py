@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.fast.errors import NoKernelError
 from irrun.shapes import get_broadcast_shape
 
@@ -106,7 +107,7 @@ def attend_in_groups(
     result = np.empty((batch, heads, groups, length, value.shape[3]), F32)
     keys = key.swapaxes(-1, -2)
     step = max(1, MAX_SCORES // (batch * all_heads * key_length))
-    for start in range(0, length, step):
+    for start in within_time(range(0, length, step)):
         rows = slice(start, start + step)
         part = queries[:, :, :, rows]
         count = part.shape[3]

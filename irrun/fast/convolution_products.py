@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.fast.convolution_problem import MULTIPLICATION_RATE, Finish, Problem, count_products
 from irrun.fast.panels import multiply_in_blocks
 from irrun.fast.scratch import get_scratch
@@ -177,7 +178,7 @@ class ColumnMethod:
             finish(n, channels, positions)
 
         if len(self.channels) > 1:
-            for number in range(len(self.blocks)):
+            for number in within_time(range(len(self.blocks))):
                 compute_block(number)
         else:
             run_parallel(compute_block, len(self.blocks))

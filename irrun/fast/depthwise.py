@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.fast.convolution_problem import Finish, Problem
 from irrun.fast.packing import allocate_kept
 from irrun.fast.scratch import get_scratch
@@ -74,7 +75,7 @@ class _DepthwiseMethod:
         images = result.reshape(p.batch, p.groups, *p.windows.output_shape)
 
         def compute_part(part: int) -> None:
-            for number in range(self.parts[part].start, self.parts[part].stop):
+            for number in within_time(range(self.parts[part].start, self.parts[part].stop)):
                 n, block = divmod(number, len(self.blocks))
                 channels = self.blocks[block]
                 self._compute_channels(data[n, channels], images[n, channels], channels)

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.fast.errors import NoKernelError
 from irrun.fast.expressions import table as expressions
 from irrun.fast.expressions.numpy import BlockFunction, compile_expression, compile_steps
@@ -246,7 +247,7 @@ class BoundChain:
             columns: The columns.
         """
         step = max(1, BLOCK // block.shape[1])
-        for start in range(rows.start, rows.stop, step):
+        for start in within_time(range(rows.start, rows.stop, step)):
             part = slice(start, min(start + step, rows.stop))
             self.apply(block[part.start - rows.start : part.stop - rows.start], (part, columns))
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from irrun.blas import has_small_kernels
+from irrun.deadlines import within_time
 from irrun.fast.packing import PackedMemory, allocate_kept
 from irrun.fast.scratch import get_scratch
 from irrun.fast.support import freeze
@@ -207,7 +208,7 @@ class PanelProduct:
         def multiply_part(part: int, out: Array | None = None) -> Array:
             lines, section = parts[part]
             product = np.empty(result[lines, section].shape, rows.dtype) if out is None else out
-            for start in range(0, len(product), step):
+            for start in within_time(range(0, len(product), step)):
                 target = product[start : start + step]
                 covered = slice(lines.start + start, lines.start + start + len(target))
                 if panels is None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.ops._support.flops import Call, count_einsum, count_matmul
@@ -122,7 +123,7 @@ def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None)
     if any(end < start for start, end in itertools.pairwise(bounds)) or bounds[-1] > mat_a.shape[0]:
         raise InputError(f"offsets is {ends}, expected ascending values in [0, {mat_a.shape[0]}]")
     result = np.zeros((mat_a.shape[0], mat_b.shape[1]), mat_a.dtype)
-    for group, (start, end) in enumerate(itertools.pairwise(bounds)):
+    for group, (start, end) in within_time(enumerate(itertools.pairwise(bounds))):
         if end > start:
             result[start:end] = matmul(mat_a[start:end], weights[group])
     return result
@@ -160,14 +161,14 @@ def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     upper = data.reshape(math.prod(data.shape[:-2]), n, n).copy()
     right = np.broadcast_to(np.eye(n, dtype=data.dtype), upper.shape).copy()
     matrices = np.arange(len(upper))
-    for k in range(n):  # forward elimination, of all matrices at once
+    for k in within_time(range(n)):  # forward elimination, of all matrices at once
         pivot = k + np.abs(upper[:, k:, k]).argmax(axis=1)  # with NaN, all elements become NaN whatever the pivot is
         for x in (upper, right):
             x[matrices, k], x[matrices, pivot] = x[matrices, pivot], x[matrices, k]
         factor = upper[:, k + 1 :, k] / upper[:, k, k, np.newaxis]
         upper[:, k + 1 :] -= factor[:, :, np.newaxis] * upper[:, k, np.newaxis]
         right[:, k + 1 :] -= factor[:, :, np.newaxis] * right[:, k, np.newaxis]
-    for k in reversed(range(n)):  # back substitution
+    for k in within_time(reversed(range(n))):  # back substitution
         right[:, k] -= np.matmul(upper[:, k, np.newaxis, k + 1 :], right[:, k + 1 :])[:, 0]
         right[:, k] /= upper[:, k, k, np.newaxis]
     inverse: Array = (right.swapaxes(1, 2) if adjoint else right).reshape(data.shape)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axes, to_int_list
 from irrun.ops._support.flops import Call
@@ -270,7 +271,7 @@ def _sum_windows(x: Array, axis: int, half: int) -> Array:
     half = min(half, length)
     before = (slice(None),) * axis
     result = np.zeros_like(x)
-    for shift in range(-half, half + 1):
+    for shift in within_time(range(-half, half + 1)):
         target = (*before, slice(max(0, -shift), length - max(0, shift)))
         source = (*before, slice(max(0, shift), length - max(0, -shift)))
         result[target] += x[source]

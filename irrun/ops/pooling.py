@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.limits import check_allocation
@@ -368,7 +369,7 @@ def _reduce_windows(data: Array, windows: Windows, initial: Any, accumulate: Cal
     ):
         source = result
         result = np.full((*source.shape[:axis], count, *source.shape[axis + 1 :]), initial, source.dtype)
-        for start in range(0, size * dilation, dilation):
+        for start in within_time(range(0, size * dilation, dilation)):
             index: tuple[Any, ...] = (
                 *(slice(None),) * axis,
                 slice(start, start + (count - 1) * stride + 1, stride),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axes, to_int_list, to_scalar
@@ -323,6 +324,6 @@ def _add_overlapping(frames: Array, step: int) -> Array:
     padded = padded.reshape(*batch, count, pieces, step)
     total = np.zeros((*batch, count + pieces - 1, step), frames.dtype)
     # In this order, every element is summed in the order of the frames.
-    for piece in reversed(range(pieces)):
+    for piece in within_time(reversed(range(pieces))):
         total[..., piece : piece + count, :] += padded[..., piece, :]
     return total.reshape(*batch, (count + pieces - 1) * step)[..., :length]

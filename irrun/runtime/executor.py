@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 import numpy as np
 
 from irrun.activity import Step
+from irrun.deadlines import Deadline
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError, IrrunError, TimeLimitError
 from irrun.ir.graph import Layer, Port
@@ -98,8 +99,7 @@ class RequestState:
         observers: The observers of the current run.
         observer_error: The exception that an observer raised, which reaches the caller unchanged.
         memory: What the values of a run may take.
-        deadline: When the current run must end, as `perf_counter` counts; None for no limit.
-        timeout: Its seconds, for the message.
+        deadline: When the current run must end; None for no limit.
         running: The executors that are running, each in a body of the one before.
         fallbacks: Instructions whose specialized kernels failed, by their layers.
     """
@@ -107,8 +107,7 @@ class RequestState:
     def __init__(self, memory: int | None = None, instrument: Instrument | None = None) -> None:
         self.memory = MemoryBudget(memory)
         self.instrument = instrument
-        self.deadline: float | None = None
-        self.timeout: float | None = None
+        self.deadline: Deadline | None = None
         self.variables = Variables()
         self.layer_states: dict[tuple[int, str], State] = {}
         self.observers: list[Observer] = []
@@ -328,8 +327,8 @@ class Executor:
             yield (*step[:5], functools.partial(self._raise_if_late, step[5]))
 
     def _raise_if_late(self, guard: Any = None, values: Any = None) -> None:
-        if self._state.deadline is not None and perf_counter() > self._state.deadline:
-            raise TimeLimitError(f"the run exceeded its time limit of {self._state.timeout:g} s")
+        if self._state.deadline is not None:
+            self._state.deadline.check()
         if guard is not None:
             guard(values)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from irrun.activity import announce, start_activity, stop_activity
 from irrun.arguments import check_choice, check_flag, check_functions, check_instance, check_number, describe_value
+from irrun.deadlines import Deadline, end_at
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError, IrrunError
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
@@ -555,7 +556,8 @@ class InferRequest:
         Args:
             inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
             observers: Called after each instruction; see `Observer`.
-            timeout: Seconds after which the run ends with an error, between two instructions, in bodies too.
+            timeout: Seconds after which the run ends with an error: between two instructions, in bodies too, or between
+                the blocks of a long computation.
 
         Returns:
             The outputs. Their arrays belong to the caller.
@@ -576,9 +578,8 @@ class InferRequest:
         if type(observers) is not tuple or observers:
             observers = check_functions("observers", observers)
         state = self._state
-        state.timeout = timeout
         start = perf_counter()
-        state.deadline = None if timeout is None else start + timeout
+        state.deadline = None if timeout is None else Deadline(timeout)
         compiled = self._compiled
         arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
         checks = _make_checks(compiled) if compiled.check else None
@@ -588,7 +589,12 @@ class InferRequest:
         state.memory.start(arguments)
         start_activity(state)
         try:
-            with np.errstate(all="ignore"), run_within(state.memory), use_threads(compiled.threads):
+            with (
+                np.errstate(all="ignore"),
+                run_within(state.memory),
+                end_at(state.deadline),
+                use_threads(compiled.threads),
+            ):
                 results = self._run(arguments)
         except BaseException as error:
             self._restore_variables()

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.fast.errors import NoKernelError
 from irrun.fast.recurrent.matrices import PartedMatrix, from_gate_shape, to_gate_shape
 from irrun.threads import multiply_matrices
@@ -377,7 +378,7 @@ def run_direction(
     block_size = max(1, -(-ROWS_PER_BLOCK // batch))
     last = 0
     for stop in sorted({*stops, time}):
-        for start in range(last, stop, block_size):
+        for start in within_time(range(last, stop, block_size)):
             block = slice(start, min(start + block_size, stop))
             if batch == 1 and weights.combined is not None and isinstance(recurrence, LSTM):
                 recurrence.advance_small(weights.combined, X[block, 0], Y[block, 0])

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.ops._support.boxes import compute_overlaps
 from irrun.ops._support.numerics import Array
 
@@ -17,6 +18,8 @@ SortResultType = Literal["class", "classid", "score", "none"]
 
 #: Number of boxes compared at a time: large enough to hide the overhead of NumPy's calls, small enough for the cache.
 BLOCK_SIZE = 256
+#: Number of selected boxes that a block is compared with at a time, which bounds the memory of the comparison.
+MAX_COMPARED = 4096
 
 
 def run_greedy_nms(count: int, suppresses: Callable[[Array, Array], Array], limit: int | None = None) -> Array:
@@ -32,12 +35,12 @@ def run_greedy_nms(count: int, suppresses: Callable[[Array, Array], Array], limi
     """
     limit = count if limit is None else min(limit, count)
     selected: list[int] = []
-    for start in range(0, count, BLOCK_SIZE):
+    for start in within_time(range(0, count, BLOCK_SIZE)):
         if len(selected) >= limit:
             break
         block = np.arange(start, min(start + BLOCK_SIZE, count))
-        if selected:
-            block = block[~suppresses(np.array(selected), block).any(axis=0)]
+        for first in within_time(range(0, len(selected), MAX_COMPARED)):
+            block = block[~suppresses(np.array(selected[first : first + MAX_COMPARED]), block).any(axis=0)]
         within_block = suppresses(block, block)
         is_suppressed = np.zeros(len(block), bool)
         for i, position in enumerate(block.tolist()):

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.element_types import ElementType
 from irrun.errors import InputError
 
@@ -246,7 +247,7 @@ def apply_in_float64(
         return np.asarray(function(data.astype(np.float64))).astype(data.dtype)
     flat = data.reshape(-1)
     result = np.empty(flat.shape, data.dtype)
-    for start in range(0, flat.size, block_size):
+    for start in within_time(range(0, flat.size, block_size)):
         block = slice(start, start + block_size)
         result[block] = function(flat[block].astype(np.float64))
     return np.asarray(result.reshape(data.shape))

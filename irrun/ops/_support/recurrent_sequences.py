@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.ops._support.checks import check_shape, read_lengths
 from irrun.ops._support.numerics import Array
@@ -113,7 +114,7 @@ def run_sequence(
             index = (np.arange(batch), times)
             projection = project_input(X[index], W[d], None if B is None else B[d], gates)
             H = np.empty((len(times), batch, hidden), X.dtype)
-            for i, inputs in enumerate(zip(projection, *(x[index] for x in step_inputs), strict=True)):
+            for i, inputs in within_time(enumerate(zip(projection, *(x[index] for x in step_inputs), strict=True))):
                 current = step(*inputs, *current)
                 H[i] = current[0]
                 if has_last[i]:

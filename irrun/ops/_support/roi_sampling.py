@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.numerics import Array
@@ -88,15 +91,15 @@ def clip_to_pixels(points: Array, last: int) -> Array:
     return np.asarray(np.fmax(np.fmin(points, last), 0).astype(np.int64))
 
 
-def split_regions(count: int, region_size: int) -> list[slice]:
-    """Split regions into slices of about `WORKING_SET` values.
+def split_regions(count: int, region_size: int) -> Iterator[slice]:
+    """Yield slices of about `WORKING_SET` values.
 
     Args:
         count: Number of regions.
         region_size: Number of values gathered for each.
     """
     step = max(1, WORKING_SET // max(region_size, 1))
-    return [slice(i, i + step) for i in range(0, count, step)]
+    return within_time([slice(i, i + step) for i in range(0, count, step)])
 
 
 def place_samples(start: Array, size: Array, bins: int, count: int) -> Array:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.numerics import Array
@@ -105,7 +106,7 @@ class Windows(NamedTuple):
         Yields:
             The position, and a view of `padded` of shape [..., output_shape...].
         """
-        for position in itertools.product(*map(range, self.kernel)):
+        for position in within_time(itertools.product(*map(range, self.kernel))):
             slices = (
                 slice(p * d, p * d + (n - 1) * s + 1, s)
                 for p, d, n, s in zip(position, self.dilations, self.output_shape, self.strides, strict=True)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_int_list
@@ -175,7 +176,7 @@ def _sum_windows(data: Array, filters: Array, windows: Windows) -> Array:
     result = np.zeros((batch, groups, c_out, *windows.get_extent()), data.dtype)
     taps = math.prod(windows.kernel)
     weights = filters.reshape(groups, c_in, c_out, taps).transpose(0, 2, 3, 1)
-    for n, g, c in _split_into_blocks(batch, groups, c_out, taps * math.prod(windows.output_shape)):
+    for n, g, c in within_time(_split_into_blocks(batch, groups, c_out, taps * math.prod(windows.output_shape))):
         block = weights[g, c]
         products = matmul(block.reshape(block.shape[0], block.shape[1] * taps, c_in), data[n, g])
         products = products.reshape(-1, *block.shape[:3], *windows.output_shape)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.ops._support.checks import check_shape
 from irrun.ops._support.flops import Call
@@ -168,7 +169,7 @@ def deformable_convolution_8(
     weights = filters.reshape(group, c_out // group, channels // group * taps)
     result = np.empty((batch, group, c_out // group, positions), data.dtype)
     step = max(1, BLOCK_SIZE // max(1, channels * taps))
-    for n, start in itertools.product(range(batch), range(0, positions, step)):
+    for n, start in within_time(itertools.product(range(batch), range(0, positions, step))):
         block = slice(start, start + step)
         points = (grid[..., block] + shifts[n, ..., block]).astype(np.float32)
         samples = [

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.boxes import clip_to_unit, compute_areas
@@ -114,7 +115,7 @@ def detection_output_8(
     check_allocation((images, limit, 7), dtype)
     find_candidates = _find_candidates_as_mxnet if decrease_label_id else _find_candidates_as_caffe
     parts = [np.zeros((0, 7), scores.dtype)]
-    for image in range(images):
+    for image in within_time(range(images)):
         labels, indices = find_candidates(scores[image], np.float32(confidence_threshold), background_label_id, top_k)
         selected = _suppress_by_class(decoded[image], labels, indices, np.float32(nms_threshold))
         labels, indices = labels[selected], indices[selected]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.boxes import apply_deltas
@@ -236,7 +237,7 @@ def experimental_detectron_detection_output_6(
 
     limit = None if post_nms_count == -1 else post_nms_count
     label_parts, index_parts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for label in range(1, num_classes):
+    for label in within_time(range(1, num_classes)):
         candidates = np.flatnonzero(class_scores[label] > dtype(score_threshold))
         candidates = candidates[np.argsort(-class_scores[label, candidates], kind="stable")]
         selected = suppress_overlapping(

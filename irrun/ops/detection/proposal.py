@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.limits import check_allocation
@@ -120,7 +121,7 @@ def proposal_4(
     check_allocation((images, post_nms_topn, 5), np.dtype(dtype))
     rois = np.zeros((images, post_nms_topn, 5), dtype)
     probabilities = np.zeros((images, post_nms_topn), dtype)
-    for image in range(images):
+    for image in within_time(range(images)):
         image_boxes = boxes[image].reshape(-1, 4)
         image_scores = scores[image].reshape(-1)
         order = np.argsort(-image_scores, kind="stable")[:pre_nms_topn]
@@ -258,7 +259,7 @@ def generate_proposals_9(
     offset = 0.0 if normalized else 1.0
     box_parts = [np.zeros((0, 4), scores.dtype)]
     score_parts = [np.zeros(0, scores.dtype)]
-    for info, image_deltas, image_scores in zip(im_info, deltas, scores, strict=True):
+    for info, image_deltas, image_scores in within_time(zip(im_info, deltas, scores, strict=True)):
         min_sides = min_size * info[:1:-1]
         boxes, box_scores, is_large = _refine_anchors(info, anchors, image_deltas, image_scores, min_sides, offset)
         order = np.argsort(-box_scores, kind="stable")[:pre_nms_count]

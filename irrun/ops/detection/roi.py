@@ -212,20 +212,23 @@ def _pool_maximum(data: Array, rois: Array, batches: Array, rows: int, columns: 
 
     # The maximum of any interval is that of two overlapping windows whose length is a power of two.
     level_y, level_x = _floor_log2(bottom - top), _floor_log2(right - left)
-    windows = _build_maximum_table(data, int(level_y.max()), int(level_x.max()))
+    max_level_y, max_level_x = int(level_y.max()), int(level_x.max())
     result = np.zeros((len(rois), rows, columns, data.shape[1]), data.dtype)
     last_y = np.maximum(bottom - (1 << level_y), 0)
     last_x = np.maximum(right - (1 << level_x), 0)
     first_y, first_x = np.minimum(top, height - 1), np.minimum(left, width - 1)
-    for part in split_regions(len(rois), rows * columns * data.shape[1]):
-        image = batches[part, None, None]
-        ly, lx = level_y[part, :, None], level_x[part, None, :]
-        covering = [
-            windows[ly, lx, image, y[part, :, None], x[part, None, :]]
-            for y in (first_y, last_y)
-            for x in (first_x, last_x)
-        ]
-        result[part] = np.where(is_empty[part, ..., None], 0, np.fmax.reduce(covering))
+    table_size = (max_level_y + 1) * (max_level_x + 1) * len(data) * height * width
+    for channels in split_regions(data.shape[1], table_size):
+        windows = _build_maximum_table(data[:, channels], max_level_y, max_level_x)
+        for part in split_regions(len(rois), rows * columns * windows.shape[-1]):
+            image = batches[part, None, None]
+            ly, lx = level_y[part, :, None], level_x[part, None, :]
+            covering = [
+                windows[ly, lx, image, y[part, :, None], x[part, None, :]]
+                for y in (first_y, last_y)
+                for x in (first_x, last_x)
+            ]
+            result[part, ..., channels] = np.where(is_empty[part, ..., None], 0, np.fmax.reduce(covering))
     return np.asarray(result.transpose(0, 3, 1, 2))
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axis
 from irrun.ops._support.numerics import Array, compute_in_float32
@@ -115,6 +116,6 @@ def reorg_yolo_2(data: Array, *, stride: list[int]) -> Array:
     indices = (plane[:, None] * height * step + rows)[:, :, None] * (width * step) + columns[:, None, :]
     starts = np.arange(batch) * (planes * step * step * height * width)
     result = np.empty((batch, channels * step * step, height // step, width // step), data.dtype)
-    for image, start in zip(result, starts, strict=True):
+    for image, start in within_time(zip(result, starts, strict=True)):
         image.reshape(-1)[:] = data.reshape(-1)[start:][indices.reshape(-1)]
     return result

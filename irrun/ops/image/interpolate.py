@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axes, to_int_list
@@ -303,7 +304,7 @@ def _sum_by_axis(data: Array, taps: Sequence[Taps], shape: Sequence[int]) -> Arr
     result = np.empty((len(rows), *shape[first_axis:]), data.dtype)
     row_taps = [Taps(t.axis - first_axis + 1, t.index, t.weight) for t in taps]
     step = max(1, BLOCK_SIZE // max(1, math.prod(shape[first_axis:])))
-    for start in range(0, len(rows), step):
+    for start in within_time(range(0, len(rows), step)):
         result[start : start + step] = _sum_block(rows[start : start + step], taps=row_taps)
     return result.reshape(shape)
 
@@ -319,7 +320,7 @@ def _compute_weighted_sum(x: Array, taps: Taps) -> Array:
     """Compute the weighted sum along one axis, in the wider type of `x` and the weights."""
     dtype = np.result_type(x.dtype, taps.weight.dtype)
     total = np.zeros((*x.shape[: taps.axis], taps.index.shape[1], *x.shape[taps.axis + 1 :]), dtype)
-    for index, weight in zip(taps.index, taps.weight, strict=True):
+    for index, weight in within_time(zip(taps.index, taps.weight, strict=True)):
         total += _take_or_zero(x, taps.axis, index) * _align(weight, taps.axis, x.ndim)
     return total
 
@@ -347,7 +348,7 @@ def _sum_jointly(data: Array, taps: Sequence[Taps], normalize: bool) -> Array:
     x = data.astype(F32)
     total: Array | None = None
     total_weight: Array | None = None
-    for combination in itertools.product(*(range(len(t.index)) for t in taps)):
+    for combination in within_time(itertools.product(*(range(len(t.index)) for t in taps))):
         value = x
         weight = np.ones((1,) * x.ndim, F32)
         for t, i in zip(taps, combination, strict=True):

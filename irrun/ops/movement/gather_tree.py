@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.ops._support.indexing import to_int64_indices
 from irrun.ops._support.numerics import Array, is_float, is_integer
@@ -43,7 +44,7 @@ def gather_tree_1(step_ids: Array, parent_ids: Array, max_seq_len: Array, end_to
     # Each path is followed backward. `beam` holds its current beam; at the last step of the sequence it is its own.
     result = np.empty_like(step_ids)
     beam = np.tile(np.arange(beams), (batches, 1))
-    for time in reversed(range(max_time)):
+    for time in within_time(reversed(range(max_time))):
         is_active = time < lengths
         result[time] = np.where(is_active, np.take_along_axis(step_ids[time], beam, axis=1), end)
         if time == 0:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_int_list
@@ -78,7 +79,7 @@ def col2im_15(
     check_allocation((blocks.shape[0], channels, *padded), data.dtype)
     image = np.zeros((blocks.shape[0], channels, *padded), data.dtype)
     for i in range(kernel[0]):
-        for j in range(kernel[1]):
+        for j in within_time(range(kernel[1])):
             top, left = i * dilations[0], j * dilations[1]
             covered = image[
                 :,

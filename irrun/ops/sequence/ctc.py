@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.axes import to_scalar
@@ -208,7 +209,7 @@ def _compute_log_likelihood(
     border = np.full((batch, 2), -np.inf, log_probability.dtype)
     forward = np.full((batch, width), -np.inf, log_probability.dtype)
     forward[:, 0] = 0
-    for t in range(time):
+    for t in within_time(range(time)):
         stay = forward if merge else np.where(is_label, -np.inf, forward)
         shifted = np.concatenate([border, forward], axis=1)
         skip = np.where(can_skip, shifted[:, :width], -np.inf)

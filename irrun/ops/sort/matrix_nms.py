@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.boxes import compute_areas, compute_overlaps
@@ -83,7 +84,7 @@ def matrix_nms_8(
     for image_boxes, image_scores in zip(boxes, scores, strict=True):
         areas = compute_areas(image_boxes, offset)
         kept_boxes, kept_scores = [], []
-        for label, class_scores in enumerate(image_scores if scores.size else ()):
+        for label, class_scores in within_time(enumerate(image_scores if scores.size else ())):
             candidates = np.flatnonzero(class_scores > dtype(score_threshold))
             if label == background_class:
                 candidates = candidates[:0]
@@ -114,7 +115,7 @@ def _compute_decay(boxes: Array, areas: Array, offset: float, function: str, sig
     max_overlaps = np.zeros(len(boxes), boxes.dtype)  # with any better box
     factors = np.ones(len(boxes), boxes.dtype)
     step = max(1, WORKING_SET // max(1, len(boxes)))
-    for start in range(0, len(boxes), step):
+    for start in within_time(range(0, len(boxes), step)):
         end = min(start + step, len(boxes))
         overlaps = compute_overlaps(boxes[:end], boxes[start:end], areas[:end], areas[start:end], offset)
         overlaps = np.triu(overlaps, 1 - start)  # [j, i]: overlap of box start + i with the better box j

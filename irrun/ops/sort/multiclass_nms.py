@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.boxes import compute_overlaps
@@ -80,7 +81,7 @@ def multiclass_nms_8(
     selections: list[tuple[list[Array], list[Array]]] = []
     for image, (start, count) in enumerate(zip(starts, counts, strict=True)):
         kept_boxes, kept_scores = [], []
-        for label in range(scores.shape[-2] if scores.size else 0):
+        for label in within_time(range(scores.shape[-2] if scores.size else 0)):
             if is_shared:
                 class_boxes, class_scores = boxes[image], scores[image, label]
             else:
@@ -151,7 +152,7 @@ def _suppress(boxes: Array, threshold: float, eta: float, offset: float) -> Arra
     positions = np.arange(len(boxes))
     max_overlaps = np.full(len(boxes), -np.inf, boxes.dtype)  # with the boxes selected so far
     selected: list[int] = []
-    for start in range(0, len(boxes), BLOCK_SIZE):
+    for start in within_time(range(0, len(boxes), BLOCK_SIZE)):
         block = positions[start : start + BLOCK_SIZE]
         overlaps = compare(block, positions)
         for i, position in enumerate(block.tolist()):

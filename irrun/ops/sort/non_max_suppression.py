@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from irrun.deadlines import check_time, within_time
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.axes import to_scalar
@@ -316,7 +317,7 @@ def _select(
 
     index_parts, score_parts = [np.zeros((0, 3), np.int64)], [np.zeros(0, np.float32)]
     is_above = scores > min_score
-    for image, label in np.argwhere(is_above.any(axis=2)):
+    for image, label in within_time(np.argwhere(is_above.any(axis=2))):
         candidates = np.flatnonzero(is_above[image, label])
         class_scores = scores[image, label, candidates]
         compare = get_overlap_function(image)
@@ -355,6 +356,7 @@ def _run_soft_nms(
     decay = np.float32(-0.5) / sigma
     selected: list[int] = []
     while len(selected) < limit:
+        check_time()
         best = int(remaining.argmax())
         if not remaining[best] > min_score:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.deadlines import check_time
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.numerics import Array, compute_in_float32
@@ -50,6 +51,7 @@ def search_sorted_15(
     low = np.zeros(values.shape, np.int64)
     count = np.full(values.shape, sorted_sequence.shape[-1])
     while count.any():  # bisects for all values at once, in about log2(n) iterations
+        check_time()
         half = count // 2
         middle = np.minimum(low + half, sorted_sequence.shape[-1] - 1)
         element = elements[middle] if elements.ndim == 1 else np.take_along_axis(elements, middle, -1)

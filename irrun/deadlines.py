@@ -1,0 +1,83 @@
+"""The time that a run may take, which long computations check between their blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import perf_counter
+from typing import TypeVar
+
+from irrun.errors import TimeLimitError
+
+__all__ = ["Deadline", "check_time", "end_at", "get_deadline", "within_time"]
+
+T = TypeVar("T")
+
+
+class Deadline:
+    """When a run must end.
+
+    Args:
+        seconds: The seconds from now on.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end = perf_counter() + seconds
+
+    def check(self) -> None:
+        """Check that it is not too late.
+
+        Raises:
+            TimeLimitError: It is.
+        """
+        if perf_counter() > self._end:
+            raise TimeLimitError(f"the run exceeded its time limit of {self._seconds:g} s")
+
+
+_deadline: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+
+
+@contextmanager
+def end_at(deadline: Deadline | None) -> Iterator[None]:
+    """Let computations of this thread inside a `with` block check a deadline; None for no limit."""
+    token = _deadline.set(deadline)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def get_deadline() -> Deadline | None:
+    """Return when the current run must end; None outside of runs and for no limit."""
+    return _deadline.get()
+
+
+def check_time() -> None:
+    """Check that the current run, if there is one, may go on.
+
+    Raises:
+        TimeLimitError: It has exceeded its time limit.
+    """
+    deadline = _deadline.get()
+    if deadline is not None:
+        deadline.check()
+
+
+def within_time(items: Iterable[T]) -> Iterator[T]:
+    """Yield the blocks of a computation, and check before each that the current run may go on.
+
+    Args:
+        items: The blocks, each of which takes much less than a second.
+
+    Raises:
+        TimeLimitError: The run has exceeded its time limit.
+    """
+    deadline = _deadline.get()
+    if deadline is None:
+        yield from items
+        return
+    for item in items:
+        deadline.check()
+        yield item
