@@ -1,4 +1,4 @@
-"""Interrupts of the keyboard: delayed where they would leave something half done."""
+"""Interrupts of the keyboard and of other processes: delayed where they would leave something half done."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["block_interrupts", "delay_interrupts"]
+__all__ = ["INTERRUPTS", "block_interrupts", "delay_interrupts"]
+
+#: The signals that interrupt a command.
+INTERRUPTS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 @contextmanager
@@ -17,18 +20,21 @@ def delay_interrupts() -> Iterator[None]:
     Imports and the start of processes that an exception ends in the middle print tracebacks of other threads. In
     threads other than the main one, which no interrupt reaches, the block just runs.
     """
-    previous = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or previous is None:
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
+    handlers = {number: signal.getsignal(number) for number in INTERRUPTS}
+    delayed = {n: h for n, h in handlers.items() if callable(h) or (n == signal.SIGINT and h is not None)}
     received: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
+    for number in delayed:
+        signal.signal(number, lambda number, frame: received.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
-        if received:
-            signal.raise_signal(signal.SIGINT)
+        for number, handler in delayed.items():
+            signal.signal(number, handler)
+        for number in received[:1]:
+            signal.raise_signal(number)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from click.shell_completion import CompletionItem
 
 from irrun import __version__
 from irrun.errors import IrrunError, to_one_line
+from irrun.interrupts import INTERRUPTS
 
 __all__ = ["ExampleCommand", "InputOption", "RunOption", "main"]
 
@@ -218,6 +219,8 @@ def main(args: list[str] | None = None) -> None:
     end_startup()
     with _record_interrupts() as interrupts:
         code = _run_group(args, interrupts)
+    if interrupts and interrupts[0] != signal.SIGINT:
+        signal.raise_signal(interrupts[0])  # with the default handler, so that the parent process sees the signal
     if code:
         sys.exit(code)
 
@@ -240,13 +243,11 @@ def _run_group(args: list[str] | None, interrupts: list[int]) -> int:
     except IrrunError as error:
         code = _print_error(str(error))
     except (click.Abort, KeyboardInterrupt):
-        _print_error("interrupted")
-        code = 130
+        code = _report_interrupt(interrupts)
     except ImportError:
         if not interrupts:
             raise
-        _print_error("interrupted")  # NumPy reports an interrupt during its import as a broken installation
-        code = 130
+        code = _report_interrupt(interrupts)  # NumPy reports one during its import as a broken installation
     except (BrokenPipeError, _ClosedPipeError):
         _discard_stdout()
         code = 128 + 13  # what a shell reports for a program that SIGPIPE ends
@@ -258,24 +259,36 @@ def _run_group(args: list[str] | None, interrupts: list[int]) -> int:
     return code
 
 
+def _report_interrupt(interrupts: list[int]) -> int:
+    """Print what interrupted the command, and return its exit code."""
+    number = interrupts[0] if interrupts else signal.SIGINT
+    _print_error("interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}")
+    return 128 + number
+
+
 @contextlib.contextmanager
 def _record_interrupts() -> Iterator[list[int]]:
-    """Yield a list that receives the number of each SIGINT in this block."""
+    """Yield a list that receives the number of each signal that interrupts this block.
+
+    SIGTERM and SIGHUP interrupt as SIGINT does, so that temporary files are deleted and processes are ended.
+    """
     received: list[int] = []
 
     def interrupt(number: int, frame: Any) -> None:
         received.append(number)
         raise KeyboardInterrupt
 
+    handlers = {number: signal.getsignal(number) for number in INTERRUPTS}
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield received
-        return
-    signal.signal(signal.SIGINT, interrupt)
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    replaced = [number for number, handler in handlers.items() if is_main and handler in defaults]
+    for number in replaced:
+        signal.signal(number, interrupt)
     try:
         yield received
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in replaced:
+            signal.signal(number, handlers[number])
 
 
 def _print_error(text: str) -> int:

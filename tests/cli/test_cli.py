@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -583,6 +584,57 @@ def test_endless_loop_can_be_interrupted(tmp_path):
         process.kill()
     assert process.returncode == 130
     assert err == "irrun: interrupted\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("command", ["dump", "trace", "output", "folder"])
+def test_temporary_files_are_deleted_when_a_signal_ends_the_command(name, command, tmp_path):
+    import signal
+
+    number = getattr(signal, name)
+    path = write(tmp_path, chain("Relu", "Tanh"))
+    target = tmp_path / "results" / "file"
+    arguments = {
+        "dump": [path, "--input", "zeros", "--dump", target],
+        "trace": ["trace", path, "--input", "zeros", "--output", target],
+        "output": [path, "--input", "zeros", "--output", target.with_suffix(".npz")],
+        "folder": [path, "--input", "zeros"],
+    }[command]
+    # The signal arrives while a temporary file or folder exists.
+    script = f"""if True:
+        import signal, tempfile, time
+        signal.signal({int(number)}, signal.SIG_DFL)
+        from irrun import atomic_files
+        def stop(make):
+            def run(*arguments, **options):
+                made = make(*arguments, **options)
+                print("made", flush=True)
+                time.sleep(60)
+                return made
+            return run
+        atomic_files.os.fdopen = stop(atomic_files.os.fdopen)
+    """
+    if command == "folder":
+        script += """
+        from irrun.cli import run
+        def work(*arguments, **options):
+            with tempfile.TemporaryDirectory(prefix="irrun-"):
+                print("made", flush=True)
+                time.sleep(60)
+        run.command.callback = work
+    """
+    process = start_process(*arguments, script=script + SCRIPT, env={**os.environ, "TMPDIR": str(tmp_path)})
+    try:
+        assert process.stdout.readline() == "made\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    assert err == f"irrun: ended by {name}\n"
+    assert process.returncode == -number
+    assert {p.name for p in tmp_path.rglob("*") if p.is_file()} == {"model.bin", "model.xml"}
+    assert not list(tmp_path.glob("irrun-*"))
 
 
 def test_interrupt_during_import_is_reported_as_interrupt():
