@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from irrun.element_types import ElementType
+from irrun.openvino.element_type import to_element_type
+from irrun.openvino.inference import find_operation
+from irrun.openvino.ports import NodeData
+from irrun.openvino.shape import PartialShape as OpenVINOShape
+from irrun.ops._support.operation import Attribute, Operation
 from irrun.shapes import DynamicDimension, PartialShape
 
-if TYPE_CHECKING:
-    from irrun.openvino.node import Node
-
-__all__ = ["get_attributes"]
+__all__ = ["convert_attributes", "get_attributes"]
 
 
-def get_attributes(node: Node) -> dict[str, Any]:
+def get_attributes(node: NodeData) -> dict[str, Any]:
     """Return the attributes of a node by name, as numbers, texts and lists."""
-    from irrun.openvino.inference import find_operation
-
     if node._type == "Parameter":
         port = node._ports[0]
         return {
@@ -44,3 +47,54 @@ def _simplify(value: Any) -> Any:
     if isinstance(value, PartialShape):
         return [-1 if isinstance(d, DynamicDimension) else int(d) for d in value]
     return value
+
+
+#: Attributes that files spell differently from the parameters of the kernels.
+_SPELLINGS = {"exclude_pad": "exclude-pad"}
+
+
+def convert_attributes(operation: Operation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes with the types and names of an operation, and with its defaults.
+
+    Args:
+        operation: The operation.
+        attributes: The attributes; None is replaced by the default.
+
+    Raises:
+        RuntimeError: A text does not denote a value of the type of its attribute.
+    """
+    declared = {attribute.name: attribute for attribute in operation.attributes}
+    converted = {}
+    for name, value in attributes.items():
+        if value is None:
+            continue
+        attribute = declared.get(name) or declared.get(name.replace("-", "_"))
+        if attribute is not None:
+            value = _convert_attribute(attribute, value)
+        converted[_SPELLINGS.get(name, name)] = value
+    for name, attribute in declared.items():
+        if not attribute.required and attribute.default is not None:
+            default = attribute.default
+            converted.setdefault(_SPELLINGS.get(name, name), list(default) if isinstance(default, tuple) else default)
+    return converted
+
+
+def _convert_attribute(attribute: Attribute, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if attribute.type_name.startswith("element type"):
+        return to_element_type(value)
+    if attribute.type_name.startswith("shape"):
+        return OpenVINOShape(value)._to_irrun()
+    if isinstance(value, str):
+        try:
+            return attribute.convert(value)
+        except ValueError as error:
+            raise RuntimeError(
+                f"attribute {attribute.name}={value!r}: {error}, expected {attribute.type_name}"
+            ) from None
+    if attribute.type_name.startswith("list") and isinstance(value, Iterable):
+        return list(value)
+    return int(value) if isinstance(value, bool) and attribute.type_name.startswith("int") else value

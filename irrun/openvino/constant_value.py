@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from irrun.element_types import ElementType
 from irrun.ir.constant import Constant
+from irrun.openvino.element_type import Type, to_element_type
 from irrun.openvino.shape import Strides
+from irrun.openvino.tensor import Tensor
 
-if TYPE_CHECKING:
-    from irrun.openvino.tensor import Tensor
-
-__all__ = ["ConstantValue"]
+__all__ = ["ConstantValue", "to_constant"]
 
 
 class ConstantValue:
@@ -65,8 +65,6 @@ class ConstantValue:
 
     def get_tensor_view(self) -> Tensor:
         """Return the value as a tensor."""
-        from irrun.openvino.tensor import Tensor
-
         constant = self._get_constant()
         return Tensor._from_values(constant.to_array(), constant.element_type)
 
@@ -82,3 +80,28 @@ class ConstantValue:
     def get_strides(self) -> Strides:
         """Return the distances of the elements in bytes."""
         return Strides(self.data.strides)
+
+
+def to_constant(value: Any, dtype: Any = None, **keywords: Any) -> Constant:
+    """Return the value of a Constant; see `make_constant`."""
+    if isinstance(value, ElementType | Type):  # constant(type, shape, values)
+        return to_constant(np.asarray(keywords.pop("value", 0)), value)
+    if value is None:
+        raise TypeError("a Constant requires a value, found None")
+    source = value._to_values() if isinstance(value, Tensor) else np.asarray(value)
+    if isinstance(value, Tensor) and dtype is None:
+        dtype = value.element_type
+    if isinstance(dtype, type) and dtype in (int, float):
+        dtype = np.int32 if dtype is int else np.float32
+    element_type = ElementType.of(source.dtype) if dtype is None else to_element_type(dtype)
+    if element_type is None:
+        raise RuntimeError("a Constant requires an element type")
+    if element_type.kind == "string":
+        source = source.astype(object)
+    elif source.dtype != element_type.dtype:
+        source = (
+            source.astype(np.uint8).view(element_type.dtype)
+            if element_type.dtype.fields
+            else source.astype(element_type.dtype)
+        )
+    return Constant.from_array(source, element_type)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from irrun import shapes
-from irrun.element_types import ElementType
-from irrun.errors import IrrunError
-from irrun.ir.constant import Constant
-from irrun.openvino.element_type import Type, to_element_type
-from irrun.openvino.inference import infer_node
-from irrun.openvino.node import ConstOutput, Node, Output, as_output
+from irrun.openvino.element_type import to_element_type
+from irrun.openvino.node import ConstOutput, Node, as_outputs, create_node, make_binary, make_constant
 from irrun.openvino.shape import PartialShape
 from irrun.openvino.signatures import SIGNATURES
 from irrun.ops._support import registry
-from irrun.ops._support.operation import Attribute, Operation
+from irrun.ops._support.operation import Operation
 
 __all__ = [
     "as_outputs",
@@ -46,142 +41,6 @@ _RENAMED = {
 
 #: Parameters that are a dictionary of attributes.
 _DICT_PARAMETERS = ("attrs", "attributes")
-
-#: Attributes that files spell differently from the parameters of the kernels.
-_SPELLINGS = {"exclude_pad": "exclude-pad"}
-
-
-def create_node(
-    node_type: str,
-    version: str,
-    arguments: Sequence[Any],
-    attributes: Mapping[str, Any] | None = None,
-    name: str | None = None,
-) -> Node:
-    """Create a node, and infer element types and shapes of its outputs.
-
-    Args:
-        node_type: The type, such as "Add".
-        version: The opset, such as "opset1".
-        arguments: Nodes, outputs, or values that become Constants; None for an input that is not connected.
-        attributes: The attributes; None is replaced by the default.
-        name: The friendly name.
-
-    Raises:
-        RuntimeError: There is no such operation, or the arguments do not fit it.
-    """
-    operation = registry.find(node_type, version)
-    if operation is None:
-        raise RuntimeError(f"Couldn't create node factory: {node_type} of {version} is not registered")
-    converted = _convert_attributes(operation, attributes or {})
-    node = Node(operation.type, version, as_outputs(arguments), converted, name)
-    try:
-        infer_node(node)
-    except IrrunError as error:
-        raise RuntimeError(str(error)) from error
-    return node
-
-
-def _convert_attributes(operation: Operation, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    declared = {attribute.name: attribute for attribute in operation.attributes}
-    converted = {}
-    for name, value in attributes.items():
-        if value is None:
-            continue
-        attribute = declared.get(name) or declared.get(name.replace("-", "_"))
-        if attribute is not None:
-            value = _convert_attribute(attribute, value)
-        converted[_SPELLINGS.get(name, name)] = value
-    for name, attribute in declared.items():
-        if not attribute.required and attribute.default is not None:
-            default = attribute.default
-            converted.setdefault(_SPELLINGS.get(name, name), list(default) if isinstance(default, tuple) else default)
-    return converted
-
-
-def _convert_attribute(attribute: Attribute, value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    elif isinstance(value, np.generic):
-        value = value.item()
-    if attribute.type_name.startswith("element type"):
-        return to_element_type(value)
-    if attribute.type_name.startswith("shape"):
-        return PartialShape(value)._to_irrun()
-    if isinstance(value, str):
-        try:
-            return attribute.convert(value)
-        except ValueError as error:
-            raise RuntimeError(
-                f"attribute {attribute.name}={value!r}: {error}, expected {attribute.type_name}"
-            ) from None
-    if attribute.type_name.startswith("list") and isinstance(value, Iterable):
-        return list(value)
-    return int(value) if isinstance(value, bool) and attribute.type_name.startswith("int") else value
-
-
-def as_outputs(arguments: Sequence[Any]) -> list[Output | None]:
-    """Convert arguments to outputs. Numbers and arrays become Constants of the type of the first node.
-
-    Args:
-        arguments: Nodes, outputs, arrays, numbers, or None.
-    """
-    nodes = [argument for argument in arguments if isinstance(argument, (Node, ConstOutput))]
-    element_type = as_output(nodes[0])._data.element_type if nodes else None
-    outputs: list[Output | None] = []
-    for argument in arguments:
-        if argument is None or isinstance(argument, (Node, ConstOutput)):
-            outputs.append(None if argument is None else as_output(argument))
-        else:
-            outputs.append(Output(_make_argument(argument, element_type), 0))
-    while outputs and outputs[-1] is None:
-        outputs.pop()
-    return outputs
-
-
-def _make_argument(value: Any, element_type: ElementType | None) -> Node:
-    """Return a Constant for an argument that is not a node."""
-    if isinstance(value, float) and element_type is not None:
-        return make_constant(value, element_type if element_type.is_float else None)
-    return make_constant(value, None)
-
-
-def make_constant(value: Any, dtype: Any = None, name: str | None = None, **keywords: Any) -> Node:
-    """Create a Constant.
-
-    Args:
-        value: An array, a number, a list, or a tensor.
-        dtype: The element type, as a `Type`, a name or a NumPy type; by default the type of the value.
-        name: The friendly name.
-        keywords: `shared_memory`, which is ignored.
-    """
-    from irrun.openvino.tensor import Tensor
-
-    if isinstance(value, ElementType | Type):  # constant(type, shape, values)
-        return make_constant(np.asarray(keywords.pop("value", 0)), value, name)
-    if value is None:
-        raise TypeError("a Constant requires a value, found None")
-    source = value._to_values() if isinstance(value, Tensor) else np.asarray(value)
-    if isinstance(value, Tensor) and dtype is None:
-        dtype = value.element_type
-    if isinstance(dtype, type) and dtype in (int, float):
-        dtype = np.int32 if dtype is int else np.float32
-    element_type = ElementType.of(source.dtype) if dtype is None else to_element_type(dtype)
-    if element_type is None:
-        raise RuntimeError("a Constant requires an element type")
-    if element_type.kind == "string":
-        source = source.astype(object)
-    elif source.dtype != element_type.dtype:
-        source = (
-            source.astype(np.uint8).view(element_type.dtype)
-            if element_type.dtype.fields
-            else source.astype(element_type.dtype)
-        )
-    node = Node("Constant", "opset1", name=name)
-    node._constant = Constant.from_array(source, element_type)
-    node._ports[0].element_type = element_type
-    node._ports[0].shape = shapes.PartialShape(source.shape)
-    return node
 
 
 def make_parameter(shape: Any, dtype: Any = np.float32, name: str | None = None) -> Node:
@@ -273,19 +132,6 @@ def make_assign(new_value: Any, variable_id: Any, name: str | None = None) -> No
     assert source is not None
     node._ports[0].element_type, node._ports[0].shape = source._data.element_type, source._data.shape
     return node
-
-
-def make_binary(operation: str, left: Node, right: Any, swapped: bool = False) -> Node:
-    """Create an elementwise node of a node and a value of its element type.
-
-    Args:
-        operation: The type, such as "Add".
-        left: A node.
-        right: A node, an output, an array or a number.
-        swapped: Whether the order of the inputs is the reverse.
-    """
-    other = right if isinstance(right, (Node, ConstOutput)) else make_constant(right, left.element_type)
-    return create_node(operation, "opset1", [other, left] if swapped else [left, other])
 
 
 _SPECIAL: dict[str, Callable[..., Node]] = {

@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from irrun import shapes
-from irrun.element_types import ElementType
-from irrun.ir.graph import Edge, Graph, Layer, Port
+from irrun.ir.graph import Edge, Graph, Port
 from irrun.ir.model import Model as IrModel
 from irrun.ir.structure import is_placeholder, sort_layers
 from irrun.ir.weights import Weights
+from irrun.openvino.layers import make_layer
 from irrun.openvino.node import Node, Output, PortData
 from irrun.openvino.runtime_info import format_rt_info
 from irrun.ops._support import registry
 
-__all__ = ["GraphParts", "apply_edits", "list_nodes", "make_ir", "make_layer", "read_graph", "sort_nodes"]
+__all__ = ["GraphParts", "apply_edits", "list_nodes", "make_ir", "read_graph", "sort_nodes"]
 
 
 class GraphParts:
@@ -133,7 +132,7 @@ def sort_nodes(roots: Iterable[Node], parameters: Iterable[Node] = ()) -> list[N
                 position += 1
                 if source is not None and source._node._id not in order:
                     stack.append((node, position))
-                    stack.append((source._node, 0))
+                    stack.append((source.node, 0))
                     break
             else:
                 order[node._id] = node
@@ -236,73 +235,6 @@ def apply_edits(nodes: Sequence[Node], graph: Graph) -> Callable[[], None]:
                 node._set_source(i, source)
 
     return undo
-
-
-def make_layer(node: Node, layer_id: int) -> Layer:
-    """Return the layer of a node. Input ports are numbered from 0, and output ports from the number of inputs."""
-    inputs = []
-    for i, source in enumerate(node._sources):
-        data = PortData() if source is None else source._data
-        inputs.append(Port(i, data.element_type, data.shape))
-    first = len(inputs)
-    outputs = [
-        Port(first + i, p.element_type, p.shape, tuple(sorted(p.names)), p.rt_info_text)
-        for i, p in enumerate(node._ports)
-    ]
-    if node._type == "Result":
-        inputs[0].names = tuple(sorted(node._ports[0].names))
-        outputs = []
-    if node._type == "Assign" and not node._ports:
-        outputs = []
-    layer = Layer(
-        layer_id,
-        node.get_friendly_name(),
-        node._type,
-        node._version,
-        dict(node._attributes),
-        inputs,
-        outputs,
-        bodies=_renumber_bodies(node, first),
-        constant=node._constant,
-        rt_info=node._rt_info_text,
-        line=node._line,
-    )
-    if node._type == "Parameter":
-        _declare_parameter(layer, node._ports[0].element_type, node._ports[0].shape)
-    return layer
-
-
-def _declare_parameter(layer: Layer, element_type: ElementType | None, shape: shapes.PartialShape | None) -> None:
-    layer.attributes["shape"] = "..." if shape is None else str(shape)[1:-1]
-    layer.attributes["element_type"] = "dynamic" if element_type is None else element_type.name
-
-
-def _renumber_bodies(node: Node, first_output: int) -> dict[str, Any]:
-    """Return the bodies with the numbers that `make_layer` assigns to the ports of their layer."""
-    if not node._bodies:
-        return {}
-    from dataclasses import replace
-
-    bodies = {}
-    for tag, body in node._bodies.items():
-        inputs, outputs = node._body_port_ids or _number_body_ports(node)
-        bodies[tag] = replace(
-            body,
-            inputs=[replace(e, external_port_id=inputs.get(e.external_port_id, -1)) for e in body.inputs],
-            outputs=[
-                replace(
-                    e, external_port_id=first_output + o if (o := outputs.get(e.external_port_id)) is not None else -1
-                )
-                for e in body.outputs
-            ],
-        )
-    return bodies
-
-
-def _number_body_ports(node: Node) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the positions of the ports by id for a node whose ports are numbered consecutively."""
-    count = len(node._sources)
-    return {i: i for i in range(count)}, {count + i: i for i in range(len(node._ports))}
 
 
 def _write_layout(node: Node, port: Port) -> None:

@@ -10,9 +10,12 @@ import numpy as np
 from irrun import shapes
 from irrun.element_types import ElementType
 from irrun.errors import IrrunError
-from irrun.openvino.graph_conversion import make_layer
-from irrun.openvino.node import Node, Output, PortData
+from irrun.ir.graph import Edge, Graph, Layer, Port
+from irrun.ir.model import Model
+from irrun.ir.weights import Weights
+from irrun.openvino.layers import make_layer
 from irrun.openvino.output_types import get_output_types
+from irrun.openvino.ports import NodeData, Output, PortData
 from irrun.ops._support import registry
 from irrun.ops._support.card import Card
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
@@ -25,7 +28,7 @@ __all__ = ["compute_node", "count_outputs", "find_operation", "get_known_value",
 Array = np.ndarray[Any, Any]
 
 
-def infer_node(node: Node) -> None:
+def infer_node(node: NodeData) -> None:
     """Infer element types and shapes of the outputs of a node, and store them in its ports.
 
     Raises:
@@ -52,7 +55,7 @@ def infer_node(node: Node) -> None:
             port.element_type = ElementType.of(value.array.dtype)
 
 
-def _describe_failure(node: Node, message: str) -> str:
+def _describe_failure(node: NodeData, message: str) -> str:
     inputs = ", ".join(
         f"{s._node._version}::{s._node._type} {s._node.get_friendly_name()}[{s._index}]:"
         f"{s.element_type.to_string()}{s.partial_shape}"
@@ -79,7 +82,7 @@ def get_known_value(output: Output) -> Array | None:
     return _get_value(output).get_array()
 
 
-def count_outputs(node: Node) -> int:
+def count_outputs(node: NodeData) -> int:
     """Return the number of outputs of a node."""
     if node._bodies:
         return max(len(node._ports), 1)
@@ -92,12 +95,12 @@ def count_outputs(node: Node) -> int:
     return max(len(card.output_types), len(node._ports), 1)
 
 
-def find_operation(node: Node) -> Operation | None:
+def find_operation(node: NodeData) -> Operation | None:
     """Return the registered operation of a node; None if it is unsupported."""
     return registry.find(node._type, node._version)
 
 
-def _find_types(node: Node, operation: Operation | None) -> list[ElementType | None]:
+def _find_types(node: NodeData, operation: Operation | None) -> list[ElementType | None]:
     """Return the element types of the outputs of a node."""
     if node._bodies:
         return [port.element_type for port in node._ports]
@@ -111,7 +114,7 @@ def _find_types(node: Node, operation: Operation | None) -> list[ElementType | N
     )
 
 
-def _run_on_zeros(node: Node, operation: Operation) -> list[ElementType | None]:
+def _run_on_zeros(node: NodeData, operation: Operation) -> list[ElementType | None]:
     """Return the element types of the results of a kernel; none if it fails for small arrays of zeros."""
     arguments: list[Array | None] = []
     for source in node._sources:
@@ -126,7 +129,7 @@ def _run_on_zeros(node: Node, operation: Operation) -> list[ElementType | None]:
         return []
 
 
-def _bind_attributes(node: Node, operation: Operation | None) -> Mapping[str, Any]:
+def _bind_attributes(node: NodeData, operation: Operation | None) -> Mapping[str, Any]:
     """Return the attributes of a node, with defaults where its operation is known."""
     if operation is None:
         return node._attributes
@@ -137,7 +140,7 @@ def _bind_attributes(node: Node, operation: Operation | None) -> Mapping[str, An
         return {**defaults, **node._attributes}
 
 
-def compute_node(node: Node, arguments: Sequence[Array | None], operation: Operation | None = None) -> list[Array]:
+def compute_node(node: NodeData, arguments: Sequence[Array | None], operation: Operation | None = None) -> list[Array]:
     """Compute a node.
 
     Args:
@@ -174,10 +177,7 @@ def compute_node(node: Node, arguments: Sequence[Array | None], operation: Opera
     return [np.asarray(value) for value in results]
 
 
-def _compute_with_bodies(node: Node, arguments: Sequence[Array | None]) -> list[Array]:
-    from irrun.ir.graph import Edge, Graph, Layer, Port
-    from irrun.ir.model import Model
-    from irrun.ir.weights import Weights
+def _compute_with_bodies(node: NodeData, arguments: Sequence[Array | None]) -> list[Array]:
     from irrun.runtime.request import CompiledModel
 
     layer = make_layer(node, 0)

@@ -405,12 +405,14 @@ class Model:
 
     def _find_input(self, key: Any) -> Node:
         if isinstance(key, ConstOutput):
-            node = key._node
+            node: Node = key.node
             if _find_node(self._parameters, node) >= 0:
                 return node
-            return self.input(key.any_name)._node
+            node = self.input(key.any_name).node
+            return node
         if isinstance(key, (int, str)):
-            return self.input(key)._node
+            node = self.input(key).node
+            return node
         raise TypeError(
             f"Incorrect key type {type(key)} to reshape a model, expected keys as openvino.Output, int or str."
         )

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
-import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from irrun import shapes
 from irrun.element_types import ElementType
-from irrun.ir.constant import Constant
-from irrun.ir.graph import Body
-from irrun.openvino.constant_value import ConstantValue
+from irrun.errors import IrrunError
+from irrun.openvino.attributes import convert_attributes, get_attributes
+from irrun.openvino.constant_value import ConstantValue, to_constant
 from irrun.openvino.element_type import Type, to_element_type
+from irrun.openvino.inference import compute_node, infer_node
 from irrun.openvino.layout import Layout, to_layout
 from irrun.openvino.ports import ConstOutput as ConstOutput
 from irrun.openvino.ports import DescriptorTensor as DescriptorTensor
 from irrun.openvino.ports import DiscreteTypeInfo as DiscreteTypeInfo
 from irrun.openvino.ports import Input as Input
+from irrun.openvino.ports import NodeData
 from irrun.openvino.ports import Output as Output
 from irrun.openvino.ports import PortData as PortData
+from irrun.openvino.ports import as_output as as_output
 from irrun.openvino.runtime_info import RTMap
 from irrun.openvino.shape import PartialShape, Shape
+from irrun.ops._support import registry
 
 __all__ = ["ConstOutput", "DescriptorTensor", "DiscreteTypeInfo", "Input", "Node", "Output", "PortData", "as_output"]
-
-_counter = itertools.count()
 
 #: The C++ names of element types, which the representations of Parameters contain. Integers are named as in `uint8_t`.
 _C_NAMES = {"f32": "float", "f64": "double", "boolean": "char", "f16": "float16", "bf16": "bfloat16", "nf4": "nfloat4"}
 
 
-class Node(ConstantValue):
+class Node(ConstantValue, NodeData):
     """An operation of a graph.
 
     Args:
@@ -41,50 +41,6 @@ class Node(ConstantValue):
         attributes: The attributes, as texts or Python values.
         name: The friendly name; by default it is derived from the type.
     """
-
-    _id: int
-
-    def __init__(
-        self,
-        node_type: str,
-        version: str,
-        arguments: Sequence[Output | None] = (),
-        attributes: dict[str, Any] | None = None,
-        name: str | None = None,
-    ) -> None:
-        self._id = next(_counter)
-        self._type = node_type
-        self._version = version
-        self._attributes: dict[str, Any] = dict(attributes or {})
-        self._name = f"{node_type}_{self._id}"
-        self._friendly_name = name
-        self._ports: list[PortData] = [PortData()]
-        self._bodies: dict[str, Body] = {}
-        #: Positions of the ports of inputs and outputs by the ids that the port maps of the bodies use.
-        self._body_port_ids: tuple[dict[int, int], dict[int, int]] | None = None
-        self._constant: Constant | None = None
-        self._rt_info: dict[str, Any] = {}
-        self._rt_info_text: str | None = None
-        self._layout = Layout()
-        self._line = 0
-        #: The instance of a class derived from `Op` that computes the node.
-        self._implementation: Any = None
-        self._consumers: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
-        self._sources: list[Output | None] = []
-        for argument in arguments:
-            self._sources.append(None)
-            self._set_source(len(self._sources) - 1, argument)
-
-    def _set_source(self, index: int, source: Output | None) -> None:
-        self._sources[index] = source
-        if source is not None:
-            source._node._consumers[self._id] = self
-
-    def _get_port(self, index: int) -> PortData:
-        """Return what is known about an output; a Result shares that of its source."""
-        if self._type == "Result" and self._sources and self._sources[0] is not None:
-            return self._sources[0]._data
-        return self._ports[index]
 
     def __repr__(self) -> str:
         name = self.get_friendly_name()
@@ -104,10 +60,6 @@ class Node(ConstantValue):
         """The unique name."""
         return self._name
 
-    def get_name(self) -> str:
-        """Return the unique name."""
-        return self._name
-
     @property
     def friendly_name(self) -> str:
         """The name that the user or the file chose."""
@@ -116,10 +68,6 @@ class Node(ConstantValue):
     @friendly_name.setter
     def friendly_name(self, name: str) -> None:
         self.set_friendly_name(name)
-
-    def get_friendly_name(self) -> str:
-        """Return the name that the user or the file chose."""
-        return self._friendly_name if self._friendly_name is not None else self._name
 
     def set_friendly_name(self, name: str) -> None:
         """Set the friendly name."""
@@ -159,8 +107,6 @@ class Node(ConstantValue):
 
     def get_attributes(self) -> dict[str, Any]:
         """Return the attributes by name, as Python values."""
-        from irrun.openvino.attributes import get_attributes
-
         return get_attributes(self)
 
     def set_attribute(self, name: str, value: Any) -> None:
@@ -285,11 +231,6 @@ class Node(ConstantValue):
         self._attributes.pop("shape", None)
         self._attributes.pop("element_type", None)
 
-    def _get_only_output(self) -> Output:
-        if len(self._ports) != 1:
-            raise RuntimeError(f"{self!r} has {len(self._ports)} outputs, expected one")
-        return Output(self, 0)
-
     @property
     def layout(self) -> Layout:
         """The layout of a Parameter or Result."""
@@ -322,8 +263,6 @@ class Node(ConstantValue):
 
     def validate_and_infer_types(self) -> None:
         """Infer element types and shapes of the outputs."""
-        from irrun.openvino.inference import infer_node
-
         infer_node(self)
 
     constructor_validate_and_infer_types = validate_and_infer_types
@@ -335,8 +274,6 @@ class Node(ConstantValue):
             output_values: The tensors that the results are written to.
             input_values: The tensors of the inputs.
         """
-        from irrun.openvino.inference import compute_node
-
         results = compute_node(self, [tensor._to_values() for tensor in input_values])
         for tensor, result in zip(output_values, results, strict=False):
             tensor._assign(result)
@@ -345,8 +282,6 @@ class Node(ConstantValue):
     # -- operators
 
     def _binary(self, operation: str, other: Any, swapped: bool = False) -> Node:
-        from irrun.openvino.factories import make_binary
-
         return make_binary(operation, self, other, swapped)
 
     def __add__(self, other: Any) -> Node:
@@ -374,16 +309,88 @@ class Node(ConstantValue):
         return self._binary("Divide", other, True)
 
 
-def as_output(value: Any) -> Output:
-    """Return the output that a node, an output or an input of a compiled model stands for.
+def create_node(
+    node_type: str,
+    version: str,
+    arguments: Sequence[Any],
+    attributes: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> Node:
+    """Create a node, and infer element types and shapes of its outputs.
+
+    Args:
+        node_type: The type, such as "Add".
+        version: The opset, such as "opset1".
+        arguments: Nodes, outputs, or values that become Constants; None for an input that is not connected.
+        attributes: The attributes; None is replaced by the default.
+        name: The friendly name.
 
     Raises:
-        TypeError: `value` is none of them.
+        RuntimeError: There is no such operation, or the arguments do not fit it.
     """
-    if isinstance(value, Output):
-        return value
-    if isinstance(value, ConstOutput):
-        return Output(value._node, value._index)
-    if isinstance(value, Node):
-        return value._get_only_output()
-    raise TypeError(f"expected a Node or an Output, found {type(value).__name__}")
+    operation = registry.find(node_type, version)
+    if operation is None:
+        raise RuntimeError(f"Couldn't create node factory: {node_type} of {version} is not registered")
+    converted = convert_attributes(operation, attributes or {})
+    node = Node(operation.type, version, as_outputs(arguments), converted, name)
+    try:
+        infer_node(node)
+    except IrrunError as error:
+        raise RuntimeError(str(error)) from error
+    return node
+
+
+def as_outputs(arguments: Sequence[Any]) -> list[Output | None]:
+    """Convert arguments to outputs. Numbers and arrays become Constants of the type of the first node.
+
+    Args:
+        arguments: Nodes, outputs, arrays, numbers, or None.
+    """
+    nodes = [argument for argument in arguments if isinstance(argument, (Node, ConstOutput))]
+    element_type = as_output(nodes[0])._data.element_type if nodes else None
+    outputs: list[Output | None] = []
+    for argument in arguments:
+        if argument is None or isinstance(argument, (Node, ConstOutput)):
+            outputs.append(None if argument is None else as_output(argument))
+        else:
+            outputs.append(Output(_make_argument(argument, element_type), 0))
+    while outputs and outputs[-1] is None:
+        outputs.pop()
+    return outputs
+
+
+def _make_argument(value: Any, element_type: ElementType | None) -> Node:
+    """Return a Constant for an argument that is not a node."""
+    if isinstance(value, float) and element_type is not None:
+        return make_constant(value, element_type if element_type.is_float else None)
+    return make_constant(value, None)
+
+
+def make_constant(value: Any, dtype: Any = None, name: str | None = None, **keywords: Any) -> Node:
+    """Create a Constant.
+
+    Args:
+        value: An array, a number, a list, or a tensor.
+        dtype: The element type, as a `Type`, a name or a NumPy type; by default the type of the value.
+        name: The friendly name.
+        keywords: `shared_memory`, which is ignored.
+    """
+    node = Node("Constant", "opset1", name=name)
+    constant = to_constant(value, dtype, **keywords)
+    node._constant = constant
+    node._ports[0].element_type = constant.element_type
+    node._ports[0].shape = shapes.PartialShape(constant.shape)
+    return node
+
+
+def make_binary(operation: str, left: Node, right: Any, swapped: bool = False) -> Node:
+    """Create an elementwise node of a node and a value of its element type.
+
+    Args:
+        operation: The type, such as "Add".
+        left: A node.
+        right: A node, an output, an array or a number.
+        swapped: Whether the order of the inputs is the reverse.
+    """
+    other = right if isinstance(right, (Node, ConstOutput)) else make_constant(right, left.element_type)
+    return create_node(operation, "opset1", [other, left] if swapped else [left, other])

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+import weakref
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from irrun import shapes
 from irrun.element_types import ElementType
+from irrun.ir.constant import Constant
+from irrun.ir.graph import Body
 from irrun.openvino.element_type import Type, to_type
+from irrun.openvino.layout import Layout
 from irrun.openvino.runtime_info import RTMap
 from irrun.openvino.shape import PartialShape, Shape
 
 if TYPE_CHECKING:
-    from irrun.openvino.node import Node
     from irrun.ops.shape_rules import Value
 
-__all__ = ["ConstOutput", "DescriptorTensor", "DiscreteTypeInfo", "Input", "Output", "PortData"]
+__all__ = [
+    "ConstOutput",
+    "DescriptorTensor",
+    "DiscreteTypeInfo",
+    "Input",
+    "NodeData",
+    "Output",
+    "PortData",
+    "as_output",
+]
 
 
 class PortData:
@@ -45,6 +58,82 @@ class PortData:
         self.rt_info: dict[str, Any] = {}
         self.rt_info_text = rt_info_text
         self.value: Value | None = None
+
+
+_counter = itertools.count()
+
+
+class NodeData:
+    """What a node knows of itself and of its neighbors; `Node` adds the methods of OpenVINO's class.
+
+    Args:
+        node_type: The type, such as "Add".
+        version: The opset, such as "opset1".
+        arguments: The values of the inputs; None for an optional input that is not connected.
+        attributes: The attributes, as texts or Python values.
+        name: The friendly name; by default it is derived from the type.
+    """
+
+    _id: int
+
+    def __init__(
+        self,
+        node_type: str,
+        version: str,
+        arguments: Sequence[Output | None] = (),
+        attributes: dict[str, Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._id = next(_counter)
+        self._type = node_type
+        self._version = version
+        self._attributes: dict[str, Any] = dict(attributes or {})
+        self._name = f"{node_type}_{self._id}"
+        self._friendly_name = name
+        self._ports: list[PortData] = [PortData()]
+        self._bodies: dict[str, Body] = {}
+        #: Positions of the ports of inputs and outputs by the ids that the port maps of the bodies use.
+        self._body_port_ids: tuple[dict[int, int], dict[int, int]] | None = None
+        self._constant: Constant | None = None
+        self._rt_info: dict[str, Any] = {}
+        self._rt_info_text: str | None = None
+        self._layout = Layout()
+        self._line = 0
+        #: The instance of a class derived from `Op` that computes the node.
+        self._implementation: Any = None
+        self._consumers: weakref.WeakValueDictionary[int, NodeData] = weakref.WeakValueDictionary()
+        self._sources: list[Output | None] = []
+        for argument in arguments:
+            self._sources.append(None)
+            self._set_source(len(self._sources) - 1, argument)
+
+    def _set_source(self, index: int, source: Output | None) -> None:
+        self._sources[index] = source
+        if source is not None:
+            source._node._consumers[self._id] = self
+
+    def _get_port(self, index: int) -> PortData:
+        """Return what is known about an output; a Result shares that of its source."""
+        if self._type == "Result" and self._sources and self._sources[0] is not None:
+            return self._sources[0]._data
+        return self._ports[index]
+
+    def get_name(self) -> str:
+        """Return the unique name."""
+        return self._name
+
+    def get_friendly_name(self) -> str:
+        """Return the name that the user or the file chose."""
+        return self._friendly_name if self._friendly_name is not None else self._name
+
+    def _get_only_output(self) -> Output:
+        if len(self._ports) != 1:
+            raise RuntimeError(f"{self!r} has {len(self._ports)} outputs, expected one")
+        return Output(self, 0)
+
+    def validate_and_infer_types(self) -> None:
+        """Infer element types and shapes of the outputs."""
+        raise NotImplementedError
 
 
 class DiscreteTypeInfo:
@@ -78,7 +167,7 @@ class _Port:
         index: The number of the port.
     """
 
-    def __init__(self, node: Node, index: int = 0) -> None:
+    def __init__(self, node: NodeData, index: int = 0) -> None:
         self._node = node
         self._index = index
 
@@ -109,11 +198,11 @@ class _Port:
         raise NotImplementedError
 
     @property
-    def node(self) -> Node:
+    def node(self) -> Any:
         """The node."""
         return self._node
 
-    def get_node(self) -> Node:
+    def get_node(self) -> Any:
         """Return the node."""
         return self._node
 
@@ -295,8 +384,6 @@ class Input(_Port):
 
     def replace_source_output(self, new_source_output: Output) -> None:
         """Connect the input to another output."""
-        from irrun.openvino.node import as_output
-
         self._node._set_source(self._index, as_output(new_source_output))
 
 
@@ -387,3 +474,18 @@ class DescriptorTensor:
     def get_rt_info(self) -> RTMap:
         """Return runtime information."""
         return self._port.rt_info
+
+
+def as_output(value: Any) -> Output:
+    """Return the output that a node, an output or an input of a compiled model stands for.
+
+    Raises:
+        TypeError: `value` is none of them.
+    """
+    if isinstance(value, Output):
+        return value
+    if isinstance(value, ConstOutput):
+        return Output(value._node, value._index)
+    if isinstance(value, NodeData):
+        return value._get_only_output()
+    raise TypeError(f"expected a Node or an Output, found {type(value).__name__}")

@@ -11,7 +11,7 @@ import numpy as np
 from irrun import packing
 from irrun.element_types import ElementType
 from irrun.openvino.element_type import Type, to_element_type, to_type
-from irrun.openvino.node import ConstOutput
+from irrun.openvino.ports import ConstOutput
 from irrun.openvino.shape import Coordinate, Shape, Strides
 
 __all__ = ["RemoteTensor", "Tensor", "TensorVector"]
