@@ -173,7 +173,7 @@ class Executor:
                 i.outputs,
                 i.frees,
                 i,
-                create_guard(program, i, self._check_memory),
+                create_guard(program, i, state.memory.check),
             )
             for i in instructions
         ]
@@ -338,22 +338,16 @@ class Executor:
             guard = functools.partial(self._check_memory, step[4])
             yield (*step[:5], functools.partial(self._raise_if_late, guard))
 
-    def _check_memory(self, instruction: Instruction, values: list[Any]) -> bool:
+    def _check_memory(self, instruction: Instruction, values: list[Any]) -> None:
         """Check that the result of an instruction does not exceed the memory.
-
-        Returns:
-            Whether the result is small: then it does not depend on the memory that is left.
 
         Raises:
             MemoryLimitError: The result exceeds the memory.
         """
-        is_small = True
         for definition in instruction.plain or (instruction,):
             size = estimate_result(definition, [values[slot] for slot in definition.inputs])
             if size > LARGE:
-                is_small = False
                 self._state.memory.check(size)
-        return is_small
 
     def _store_and_count(self, values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
         """Store the outputs of a step, and count the large ones."""

@@ -12,13 +12,15 @@ of the inputs is checked here, in the executor, which covers specialized and cus
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from irrun.element_types import ElementType
+from irrun.fast.support import Memo
 from irrun.limits import LARGE
 from irrun.ops._support.numerics import is_low_precision
 from irrun.runtime.program import ABSENT, Instruction, Program
@@ -35,14 +37,35 @@ Guard = Callable[[list[Any]], None]
 MAX_PRODUCT = 1 << 24
 
 
-def create_guard(program: Program, instruction: Instruction, check: Callable[[Instruction, list[Any]], bool]) -> Any:
+class _Described(NamedTuple):
+    """What estimates depend on: the shape and the type of an array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return self.dtype.itemsize
+
+
+def create_guard(program: Program, instruction: Instruction, check: Callable[[int], None]) -> Guard | None:
     """Return what checks an instruction before it runs, or None if its result is not much larger than its inputs.
 
     Args:
         program: The program of the instruction.
         instruction: The instruction.
-        check: Estimates the result, and returns whether it is small. Called with the instruction and the values of
-            all slots.
+        check: Raises an error if a number of bytes would exceed the memory. Called with the sizes of large results.
     """
     definitions = instruction.plain or (instruction,)
     inputs = {slot for definition in definitions for slot in definition.inputs if slot != ABSENT}
@@ -54,16 +77,19 @@ def create_guard(program: Program, instruction: Instruction, check: Callable[[In
     has_large_constant = any(value.nbytes > LARGE for value in constants)
     if not has_large_constant and (not multiplies or (len(variables) <= 1 and factor == 1)):
         return None
-    accepted: list[tuple[Any, ...]] | None = None
 
-    def check_new_shapes(values: list[Any]) -> None:
-        """Check the result, unless that of inputs of the same shapes was small."""
-        nonlocal accepted
-        inputs = [(values[slot].shape, values[slot].dtype) for slot in variables]
-        if inputs != accepted:
-            accepted = inputs if check(instruction, values) else None
+    @Memo
+    def large_results(inputs: tuple[tuple[Any, ...], ...]) -> list[int]:
+        """Return the sizes of large results for the shapes and types of the variable inputs."""
+        known = dict(zip(variables, itertools.starmap(_Described, inputs), strict=True))
+        sizes = (estimate_result(d, [known.get(slot, program.initial[slot]) for slot in d.inputs]) for d in definitions)
+        return [size for size in sizes if size > LARGE]
 
-    return check_new_shapes if has_large_constant else _make_guard(variables, factor, check_new_shapes)
+    def check_results(values: list[Any]) -> None:
+        for size in large_results[tuple([(values[slot].shape, values[slot].dtype) for slot in variables])]:
+            check(size)
+
+    return check_results if has_large_constant else _make_guard(variables, factor, check_results)
 
 
 def _make_guard(variables: Sequence[int], factor: int, check: Guard) -> Guard:
@@ -98,14 +124,14 @@ def _may_multiply(instruction: Instruction) -> bool:
     return not instruction.bodies and instruction.operation.kind in ("elementwise", "product")
 
 
-def estimate_result(instruction: Instruction, inputs: Sequence[Array | None]) -> int:
+def estimate_result(instruction: Instruction, inputs: Sequence[Array | _Described | None]) -> int:
     """Return the bytes that the outputs of an instruction will take; 0 where its kernel checks that itself.
 
     Args:
         instruction: The instruction.
         inputs: Its inputs.
     """
-    arrays = [x for x in inputs if isinstance(x, np.ndarray)]
+    arrays = [x for x in inputs if x is not None]
     if not arrays or instruction.bodies:
         return 0
     operation = instruction.operation
@@ -122,7 +148,7 @@ def estimate_result(instruction: Instruction, inputs: Sequence[Array | None]) ->
     return elements * _get_width(instruction, arrays)
 
 
-def _get_width(instruction: Instruction, arrays: Sequence[Array]) -> int:
+def _get_width(instruction: Instruction, arrays: Sequence[Array | _Described]) -> int:
     """Return the bytes of an element of the result, or of what is computed on the way."""
     destination = instruction.attributes.get("destination_type")
     if isinstance(destination, ElementType):
@@ -132,14 +158,14 @@ def _get_width(instruction: Instruction, arrays: Sequence[Array]) -> int:
     return max(4 if is_low_precision(x.dtype) else x.itemsize for x in arrays)
 
 
-def _count_broadcast(arrays: Sequence[Array]) -> int:
+def _count_broadcast(arrays: Sequence[Array | _Described]) -> int:
     try:
         return math.prod(get_broadcast_shape(*(x.shape for x in arrays)))
     except ValueError:  # "pdpd" broadcasting, PRelu: the result has the shape of the first input
         return max(x.size for x in arrays)
 
 
-def _count_product(instruction: Instruction, arrays: Sequence[Array]) -> int:
+def _count_product(instruction: Instruction, arrays: Sequence[Array | _Described]) -> int:
     if len(arrays) < 2:
         return 0
     a, b = arrays[:2]
@@ -153,7 +179,7 @@ def _count_product(instruction: Instruction, arrays: Sequence[Array]) -> int:
         return 0
 
 
-def _count_einsum(equation: str, arrays: Sequence[Array]) -> int:
+def _count_einsum(equation: str, arrays: Sequence[Array | _Described]) -> int:
     """Return a bound of the elements of the result: the product of the longest axis of each label."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     lengths: dict[str, int] = {}
