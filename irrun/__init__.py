@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from irrun.errors import ModelError as ModelError
     from irrun.errors import TimeLimitError as TimeLimitError
     from irrun.errors import UnsupportedError as UnsupportedError
-    from irrun.inspection.profile import Profile as Profile
-    from irrun.inspection.profile import profile as profile
+    from irrun.inspection.profiling import Profile as Profile
+    from irrun.inspection.profiling import profile as profile
     from irrun.ir.extract import extract as extract
     from irrun.ir.graph import Graph as Graph
     from irrun.ir.graph import Layer as Layer
@@ -98,7 +98,7 @@ _PUBLIC = {
     "Operation": "irrun.ops._support.operation",
     "Outputs": "irrun.runtime.request",
     "PartialShape": "irrun.shapes",
-    "Profile": "irrun.inspection.profile",
+    "Profile": "irrun.inspection.profiling",
     "Scope": "irrun.runtime.executor",
     "TensorSpec": "irrun.ir.model",
     "TimeLimitError": "irrun.errors",
@@ -114,7 +114,7 @@ _PUBLIC = {
     "op": "irrun.ops._support.registry",
     "openvino": "",
     "ops": "",
-    "profile": "irrun.inspection.profile",
+    "profile": "irrun.inspection.profiling",
     "read_model": "irrun.ir.reader",
     "run": "irrun.runtime.request",
     "save_model": "irrun.ir.writer",

@@ -16,7 +16,7 @@ from irrun.cli.inputs import model_argument
 from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
-    from irrun.inspection.bench import Bench, KernelState
+    from irrun.inspection.benchmark import Bench, KernelState
 
 __all__ = ["command"]
 
@@ -93,7 +93,7 @@ def command(
     divided by OpenVINO's: below 1, irrun takes less time or memory, or has less throughput.
     """
     from irrun.cli.progress import ProgressLine
-    from irrun.inspection.bench import bench
+    from irrun.inspection.benchmark import bench
 
     progress = ProgressLine(model.name)
     source = options.read_model(model)

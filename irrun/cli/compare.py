@@ -72,7 +72,7 @@ def command(
     agrees, 1 if it differs, and 2 after an error.
     """
     from irrun.cli.progress import ProgressLine
-    from irrun.inspection.compare import compare
+    from irrun.inspection.comparing import compare
 
     reference = choose_reference(against, positional, "WITH")
     if reference is None:

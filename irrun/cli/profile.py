@@ -14,8 +14,8 @@ from irrun.cli.inputs import model_argument
 from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
-    from irrun.inspection.profile import Grouping, Profile
     from irrun.inspection.profile_table import Sort
+    from irrun.inspection.profiling import Grouping, Profile
 
 __all__ = ["command"]
 
@@ -102,7 +102,7 @@ def command(
     """
     from irrun.cli.progress import ProgressLine
     from irrun.errors import to_one_line
-    from irrun.inspection.profile import profile
+    from irrun.inspection.profiling import profile
 
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")

@@ -70,7 +70,7 @@ def command(
     from irrun.atomic_files import check_not_overwriting
     from irrun.cli.progress import ProgressLine
     from irrun.errors import to_one_line
-    from irrun.inspection.reduce import reduce
+    from irrun.inspection.reduction import reduce
     from irrun.inspection.reproduction import PART_FILES
 
     if output is not None:  # before the search, which may be long

@@ -54,7 +54,7 @@ def command(
     from irrun.formatting import format_number
     from irrun.inspection.metrics import measure
     from irrun.inspection.model_hash import hash_model
-    from irrun.inspection.replay import replay
+    from irrun.inspection.replaying import replay
     from irrun.inspection.trace import Trace
     from irrun.ir.reader import read_model
 

@@ -6,17 +6,15 @@ each is imported when it is first used.
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from irrun.inspection.bench import Bench as Bench
-    from irrun.inspection.bench import bench as bench
+    from irrun.inspection.benchmark import Bench as Bench
+    from irrun.inspection.benchmark import bench as bench
     from irrun.inspection.checks import CheckFinding as CheckFinding
     from irrun.inspection.checks import CheckReport as CheckReport
     from irrun.inspection.checks import check as check
-    from irrun.inspection.compare import compare as compare
+    from irrun.inspection.comparing import compare as compare
     from irrun.inspection.comparison import Comparison as Comparison
     from irrun.inspection.comparison import LayerComparison as LayerComparison
     from irrun.inspection.comparison import OutputComparison as OutputComparison
@@ -32,27 +30,27 @@ if TYPE_CHECKING:
     from irrun.inspection.metrics import Metrics as Metrics
     from irrun.inspection.metrics import measure as measure
     from irrun.inspection.metrics import measure_top_k as measure_top_k
-    from irrun.inspection.profile import Profile as Profile
-    from irrun.inspection.profile import profile as profile
     from irrun.inspection.profile_layers import LayerProfile as LayerProfile
+    from irrun.inspection.profiling import Profile as Profile
+    from irrun.inspection.profiling import profile as profile
     from irrun.inspection.recording import Recorder as Recorder
     from irrun.inspection.recording import record as record
-    from irrun.inspection.reduce import Reduction as Reduction
-    from irrun.inspection.reduce import reduce as reduce
-    from irrun.inspection.replay import replay as replay
+    from irrun.inspection.reduction import Reduction as Reduction
+    from irrun.inspection.reduction import reduce as reduce
+    from irrun.inspection.replaying import replay as replay
     from irrun.inspection.trace import Trace as Trace
     from irrun.inspection.trace import TracedValue as TracedValue
 
 #: The public names and the modules that define them.
 _PUBLIC = {
-    "Bench": "irrun.inspection.bench",
-    "bench": "irrun.inspection.bench",
+    "Bench": "irrun.inspection.benchmark",
+    "bench": "irrun.inspection.benchmark",
     "Breakpoint": "irrun.inspection.debugger",
     "breakpoint": "irrun.inspection.debugger",
     "Condition": "irrun.inspection.conditions",
     "parse_condition": "irrun.inspection.conditions",
-    "Reduction": "irrun.inspection.reduce",
-    "reduce": "irrun.inspection.reduce",
+    "Reduction": "irrun.inspection.reduction",
+    "reduce": "irrun.inspection.reduction",
     "CheckFinding": "irrun.inspection.checks",
     "CheckReport": "irrun.inspection.checks",
     "Cure": "irrun.inspection.cure",
@@ -62,12 +60,12 @@ _PUBLIC = {
     "Comparison": "irrun.inspection.comparison",
     "LayerComparison": "irrun.inspection.comparison",
     "OutputComparison": "irrun.inspection.comparison",
-    "compare": "irrun.inspection.compare",
+    "compare": "irrun.inspection.comparing",
     "KeyTable": "irrun.inspection.keys",
     "Metrics": "irrun.inspection.metrics",
     "LayerProfile": "irrun.inspection.profile_layers",
-    "Profile": "irrun.inspection.profile",
-    "profile": "irrun.inspection.profile",
+    "Profile": "irrun.inspection.profiling",
+    "profile": "irrun.inspection.profiling",
     "Recorder": "irrun.inspection.recording",
     "Selection": "irrun.inspection.keys",
     "Trace": "irrun.inspection.trace",
@@ -75,21 +73,10 @@ _PUBLIC = {
     "measure": "irrun.inspection.metrics",
     "measure_top_k": "irrun.inspection.metrics",
     "record": "irrun.inspection.recording",
-    "replay": "irrun.inspection.replay",
+    "replay": "irrun.inspection.replaying",
 }
 
 __all__ = list(_PUBLIC)
-
-
-class _Package(ModuleType):
-    """A package whose functions are not replaced by the modules of the same name when these are imported."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name not in _PUBLIC or not isinstance(value, ModuleType):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> object:

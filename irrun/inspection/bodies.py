@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from irrun.inspection.compare import compare_with
+from irrun.inspection.comparing import compare_with
 from irrun.inspection.comparison import LayerComparison
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.openvino_reference import OpenVinoBody, OpenVinoReference
-from irrun.inspection.replay import isolate_layer
+from irrun.inspection.replaying import isolate_layer
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.runtime.executor import Scope

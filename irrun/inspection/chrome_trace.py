@@ -10,8 +10,8 @@ from irrun.runtime.executor import Scope
 
 if TYPE_CHECKING:
     from irrun.inspection.instruments import Event
-    from irrun.inspection.profile import Profile
     from irrun.inspection.profile_layers import LayerProfile
+    from irrun.inspection.profiling import Profile
 
 __all__ = ["make_chrome_trace"]
 

@@ -24,7 +24,7 @@ from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import match_layers
 from irrun.inspection.metrics import widen
 from irrun.inspection.references import convert_arguments, match_outputs
-from irrun.inspection.replay import isolate_layer
+from irrun.inspection.replaying import isolate_layer
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model

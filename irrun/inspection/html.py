@@ -11,7 +11,7 @@ from irrun.inspection.profile_table import describe_profile, make_profile_rows
 
 if TYPE_CHECKING:
     from irrun.inspection.comparison import Comparison
-    from irrun.inspection.profile import Profile
+    from irrun.inspection.profiling import Profile
     from irrun.inspection.trace import Trace
 
 __all__ = ["make_comparison_html", "make_profile_html", "make_trace_html"]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from irrun.inspection.modules import choose_depth, format_module
-from irrun.inspection.profile import MAX_MODULES, Grouping, Profile
 from irrun.inspection.profile_layers import LayerProfile
+from irrun.inspection.profiling import MAX_MODULES, Grouping, Profile
 
 if TYPE_CHECKING:
     from rich.table import Table

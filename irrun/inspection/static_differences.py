@@ -12,7 +12,7 @@ from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import find_differing_attributes
 from irrun.inspection.metrics import measure
 from irrun.inspection.references import ModelReference, Reference
-from irrun.inspection.replay import isolate_layer
+from irrun.inspection.replaying import isolate_layer
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.ir.weights import Weights

@@ -405,14 +405,12 @@ class Model:
 
     def _find_input(self, key: Any) -> Node:
         if isinstance(key, ConstOutput):
-            node: Node = key.node
-            if _find_node(self._parameters, node) >= 0:
-                return node
-            node = self.input(key.any_name).node
+            port = key if _find_node(self._parameters, key.node) >= 0 else self.input(key.any_name)
+            node: Node = port.node
             return node
         if isinstance(key, (int, str)):
-            node = self.input(key).node
-            return node
+            found: Node = self.input(key).node
+            return found
         raise TypeError(
             f"Incorrect key type {type(key)} to reshape a model, expected keys as openvino.Output, int or str."
         )

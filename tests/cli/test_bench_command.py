@@ -92,7 +92,7 @@ def test_background_compilation_is_told(model, capsys):
 
 
 def test_missing_compiler_is_told(model, capsys, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("irrun.inspection.bench"), "is_installed", lambda: False)
+    monkeypatch.setattr(importlib.import_module("irrun.inspection.benchmark"), "is_installed", lambda: False)
     monkeypatch.setattr("irrun.runtime.compilation.is_installed", lambda: False)
     _, out, _ = call(capsys, "bench", model, "--runs", "1", "--jit", "auto")
     assert "llvmlite is not installed: pip install 'irrun[jit]'" in " ".join(out.split())

@@ -171,7 +171,7 @@ def test_first_line_of_a_comparison_names_the_layer_and_its_error():
 
 
 def test_notes_of_a_comparison_are_printed(model, capsys, monkeypatch):
-    compare = importlib.import_module("irrun.inspection.compare")
+    compare = importlib.import_module("irrun.inspection.comparing")
     original = compare.compare
 
     def add_notes(*arguments, **options):

@@ -201,7 +201,7 @@ def test_weights_memory_and_jit_are_passed_to_the_model(folder, capsys, monkeypa
 
 @pytest.mark.parametrize("options", [("--json",), ("--csv",), ()])
 def test_profile_names_the_files_that_it_writes(options, folder, capsys, monkeypatch):
-    module = importlib.import_module("irrun.inspection.profile")
+    module = importlib.import_module("irrun.inspection.profiling")
     monkeypatch.setattr(module, "measure_machine", lambda threads: Machine(threads, 1e11, 1e10))
     arguments = ("profile", "good.xml", "--input", "x.npy", "--runs", "1", *options)
     _, out, _ = call(capsys, *arguments, "-o", "p.out", "--chrome", "c.json")
@@ -220,7 +220,7 @@ def test_operation_catalog_is_wrapped_at_names(capsys):
 
 @pytest.mark.parametrize("name", ["run", "trace", "reduce", "profile", "compare"])
 def test_nothing_is_written_to_stderr_that_is_no_terminal(name, folder, capsys, monkeypatch):
-    module = importlib.import_module("irrun.inspection.profile")
+    module = importlib.import_module("irrun.inspection.profiling")
     monkeypatch.setattr(module, "measure_machine", lambda threads: Machine(threads, 1e11, 1e10))
     monkeypatch.setattr("irrun.cli.progress.DELAY", -1)
     more = {"reduce": ("--fails", "max>0.1"), "profile": ("--runs", "1"), "compare": ("--sort", "own")}

@@ -24,7 +24,7 @@ RUN = ("profile", EXAMPLE / "model.xml", "--input", EXAMPLE / "input.npy", "--ru
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch):
-    module = importlib.import_module("irrun.inspection.profile")
+    module = importlib.import_module("irrun.inspection.profiling")
     monkeypatch.setattr(module, "measure_machine", lambda threads: Machine(threads, 1e11, 1e10))
 
 

@@ -293,7 +293,7 @@ def test_commands_show_their_steps(arguments, text, tmp_path, monkeypatch, capsy
         monkeypatch.setattr(owner, name, wait)
 
     monkeypatch.chdir(tmp_path)
-    module = importlib.import_module("irrun.inspection.profile")
+    module = importlib.import_module("irrun.inspection.profiling")
     monkeypatch.setattr(module, "measure_machine", lambda threads: Machine(threads, 1e11, 1e10))
     wait_in(importlib.import_module("irrun.runtime.request"), "lower", lambda *_: text.endswith(("program", "kernels")))
     wait_in(ProgressLine, "update", lambda line, *step: text in step or "layers removed" in step)

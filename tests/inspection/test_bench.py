@@ -18,13 +18,13 @@ import irrun
 from irrun.errors import ExecutionError, InputError
 from irrun.inspection import bench as inspection_bench
 from irrun.inspection import bench_engines
-from irrun.inspection.bench import EngineBench, bench
 from irrun.inspection.bench_engines import IrrunEngine, OpenVinoEngine, run_block, run_each
+from irrun.inspection.benchmark import EngineBench, bench
 from irrun.inspection.peak_memory import PeakMeter, read_peak
 from irrun.runtime.options import RunSettings
 from irrun.runtime.plan import list_plan
 
-MODULE = importlib.import_module("irrun.inspection.bench")  # the package has a function of this name
+MODULE = importlib.import_module("irrun.inspection.benchmark")  # the package has a function of this name
 STATEFUL = Path(__file__).parents[2] / "examples" / "text_generation" / "model.xml"
 
 

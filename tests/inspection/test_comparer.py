@@ -131,7 +131,7 @@ def test_iterations_that_the_reference_does_not_have_are_left_out(tmp_path):
 
 
 def test_constant_layers_that_are_computed_in_the_run_are_not_compared(monkeypatch):
-    module = importlib.import_module("irrun.inspection.compare")
+    module = importlib.import_module("irrun.inspection.comparing")
     monkeypatch.setattr(module, "CompiledModel", functools.partial(CompiledModel, weights_memory=0))
     rows = [
         Row("x", "Parameter"),

@@ -236,7 +236,7 @@ def test_profile_has_ten_runs_of_the_optimized_program_by_default(tmp_path):
 
 
 def test_medians_of_runs_are_stated(tmp_path, monkeypatch):
-    module = importlib.import_module("irrun.inspection.profile")
+    module = importlib.import_module("irrun.inspection.profiling")
     times = iter([100.0, 0, 1, 2, 3.0, 4.5, 5, 7, 10, 10.5, 20, 22, 30, 34, 40, 41])
     monkeypatch.setattr(module, "perf_counter", lambda: next(times))
     # After the warm-up of 100 - 0 seconds, runs with and without timers take turns.

@@ -15,7 +15,6 @@ from irrun.inspection.chrome_trace import make_chrome_trace
 from irrun.inspection.instruments import Event
 from irrun.inspection.machine import Machine
 from irrun.inspection.openvino_profile import LayerPair, OpenVinoProfile
-from irrun.inspection.profile import Profile
 from irrun.inspection.profile_layers import LayerProfile, merge_profiles
 from irrun.inspection.profile_table import (
     describe_candidates,
@@ -25,6 +24,7 @@ from irrun.inspection.profile_table import (
     make_profile_rows,
     make_rich_table,
 )
+from irrun.inspection.profiling import Profile
 
 
 def make_layer(key, type="Relu", module=(), **fields):

@@ -67,8 +67,8 @@ def test_memory_of_inspections_is_limited():
 def test_names_of_the_package_are_not_its_modules():
     assert dir(inspection) == sorted(inspection.__all__)
     assert "profile" in dir(inspection)
-    importlib.import_module("irrun.inspection.profile")
-    importlib.import_module("irrun.inspection.compare")
+    importlib.import_module("irrun.inspection.profiling")
+    importlib.import_module("irrun.inspection.comparing")
     assert not isinstance(inspection.profile, ModuleType)
     assert not isinstance(inspection.compare, ModuleType)
     assert isinstance(inspection.spool, ModuleType)

@@ -19,7 +19,7 @@ import irrun
 from inspection.graphs import Row, make_model
 from irrun.inspection import KeyTable, Recorder, Selection, Trace, record, replay, trace_file
 from irrun.inspection.model_hash import hash_model
-from irrun.inspection.replay import isolate_layer
+from irrun.inspection.replaying import isolate_layer
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
 X = np.float32([[1, -2, 3], [np.nan, 0, np.inf]])

@@ -13,7 +13,7 @@ import numpy as np
 
 import irrun
 from irrun.errors import IrrunError, escape_unprintable
-from irrun.inspection.compare import compare
+from irrun.inspection.comparing import compare
 from irrun.inspection.comparison import Comparison, LayerComparison
 from irrun.inspection.metrics import Metrics
 from irrun.inspection.report.collection import Collector, Timer, collect_trace
