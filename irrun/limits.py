@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.numerals import parse_float
 
 __all__ = [
     "LARGE",
@@ -147,7 +148,7 @@ def parse_size(text: str) -> int:
     stripped = text.strip().upper().removesuffix("B").removesuffix("I").rstrip()
     suffix = stripped[-1:] if stripped[-1:].isalpha() else ""
     try:
-        size = float(stripped[: len(stripped) - len(suffix)]) * _SUFFIXES[suffix]
+        size = parse_float(stripped[: len(stripped) - len(suffix)]) * _SUFFIXES[suffix]
         if not 1 <= size < 1 << 63:
             raise ValueError
     except (KeyError, ValueError):

@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex
 
 from irrun.arguments import describe_value
 from irrun.errors import InputError
+from irrun.numerals import is_decimal, parse_integer
 
 __all__ = [
     "MAX_RANK",
@@ -233,11 +234,11 @@ def parse_dimension(text: str) -> Dimension:
         return UNBOUNDED
     lower, dots, upper = (part.strip() for part in text.partition(".."))
     try:
-        if max(len(lower), len(upper)) > MAX_DIGITS or not (dots or lower.isdecimal()):
+        if max(len(lower), len(upper)) > MAX_DIGITS or not (dots or is_decimal(lower)):
             raise ValueError
         if not dots:
             return int(lower)
-        minimum, maximum = int(lower or 0), int(upper) if upper else None
+        minimum, maximum = parse_integer(lower or "0"), parse_integer(upper) if upper else None
     except ValueError:
         shown = repr(text) if len(text) <= 60 else f"{text[:40]!r}... of {len(text)} characters"
         raise InputError(

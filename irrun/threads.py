@@ -22,6 +22,7 @@ from irrun.deadlines import check_time, end_at, get_deadline, within_time
 from irrun.errors import InputError
 from irrun.forks import make_lock, renew_in_children
 from irrun.helper_threads import begin_tasks
+from irrun.numerals import is_decimal
 from irrun.shapes import get_broadcast_shape
 
 __all__ = [
@@ -74,7 +75,7 @@ def get_default_thread_count() -> int:
     """
     for name in VARIABLES:
         value = os.environ.get(name, "").split(",")[0].strip()
-        if value.isdecimal() and len(value) < 10 and int(value) > 0:
+        if is_decimal(value) and len(value) < 10 and int(value) > 0:
             return int(value)
         if value.strip("0") and name == VARIABLES[0]:
             raise InputError(f"{name} is {os.environ[name]!r}, expected a number of threads")

@@ -13,6 +13,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.inputs import model_argument
+from irrun.cli.numbers import IntegerRange, NumberRange
 from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
@@ -55,16 +56,16 @@ TITLES = {
 )
 @model_argument
 @run_options()
-@click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Measure this many runs, after a warm-up.")
+@click.option("--runs", type=IntegerRange(min=1), metavar="N", help="Measure this many runs, after a warm-up.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     metavar="S",
     help="Measure runs for this time. With --runs too, stop at whichever comes first.  [default: 5, without --runs]",
 )
 @click.option(
     "--requests",
-    type=click.IntRange(1, 1024),
+    type=IntegerRange(1, 1024),
     default=1,
     show_default=True,
     metavar="N",

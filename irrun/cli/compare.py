@@ -11,6 +11,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.inputs import complete_files, model_argument
+from irrun.cli.numbers import IntegerRange, NumberRange
 from irrun.cli.options import RunOptions, against_option, choose_reference, run_options
 
 if TYPE_CHECKING:
@@ -45,11 +46,11 @@ MAX_ROWS = 25
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=NumberRange(min=0),
     metavar="K",
     help="Tolerance of a layer as a multiple of its own rounding error.  [default: 64; 2 for another IR]",
 )
-@click.option("--cure", type=click.IntRange(min=1), metavar="N", help="Find the N layers to keep in floating point.")
+@click.option("--cure", type=IntegerRange(min=1), metavar="N", help="Find the N layers to keep in floating point.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,

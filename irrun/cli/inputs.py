@@ -13,6 +13,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from irrun.cli import InputOption, RunOption
+from irrun.cli.numbers import IntegerRange
+from irrun.numerals import parse_float
 
 if TYPE_CHECKING:
     import numpy as np
@@ -302,7 +304,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--seed",
             cls=InputOption,
-            type=click.IntRange(min=0),
+            type=IntegerRange(min=0),
             default=0,
             show_default=True,
             help="Seed for random inputs.",
@@ -327,7 +329,7 @@ def shape_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--batch",
             cls=InputOption,
-            type=click.IntRange(min=1),
+            type=IntegerRange(min=1),
             metavar="N",
             help="Reshape all inputs to this batch size.",
         ),
@@ -367,7 +369,7 @@ def parse_numbers(text: str | None, option: str) -> tuple[float, ...]:
         click.BadParameter: The text is not a list of finite numbers, or contains a scale of 0.
     """
     try:
-        numbers = tuple(float(part) for part in text.split(",")) if text else ()
+        numbers = tuple(parse_float(part) for part in text.split(",")) if text else ()
     except ValueError:
         raise click.BadParameter(f"expected a list of numbers, found {text!r}", param_hint=option) from None
     if not all(math.isfinite(n) for n in numbers):

@@ -20,6 +20,7 @@ from irrun.cli.inputs import (
     shape_option,
     weights_option,
 )
+from irrun.cli.numbers import IntegerRange
 from irrun.cli.options import setting_options
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ MAX_ERRORS = 20
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The Zarr group of the results.")
 @click.option(
     "--batch",
-    type=click.IntRange(min=1),
+    type=IntegerRange(min=1),
     default=1,
     show_default=True,
     help="Samples per run. A model for one sample gets a dynamic batch.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler.  [default: one process per core]")
-@click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine.  [default: the cores]")
+@click.option("--workers", type=IntegerRange(min=1), help="Processes on this machine.  [default: the cores]")
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),

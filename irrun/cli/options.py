@@ -22,6 +22,7 @@ from irrun.cli.inputs import (
     precision_option,
     shape_options,
 )
+from irrun.cli.numbers import IntegerRange, NumberRange
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +75,7 @@ def choose_reference(against: str | None, other: str | None, name: str) -> str |
 
 timeout_option = click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=NumberRange(min=0),
     metavar="SECONDS",
     help="Time limit of each run; a run that exceeds it fails.",
     cls=RunOption,
@@ -282,7 +283,7 @@ def setting_options(
                 help=PLAIN_HELP if is_plain else jit_help,
                 cls=RunOption,
             ),
-            click.option("--threads", type=click.IntRange(min=1), metavar="N", help=threads_help, cls=RunOption),
+            click.option("--threads", type=IntegerRange(min=1), metavar="N", help=threads_help, cls=RunOption),
             click.option(
                 "--memory",
                 metavar="SIZE",

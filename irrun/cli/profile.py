@@ -11,6 +11,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.inputs import model_argument
+from irrun.cli.numbers import IntegerRange
 from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ MAX_ROWS = 30
 @run_options()
 @click.option(
     "--runs",
-    type=click.IntRange(1, 100_000),
+    type=IntegerRange(1, 100_000),
     default=10,
     show_default=True,
     help="Measure this many runs, after a warm-up.",
@@ -52,7 +53,7 @@ MAX_ROWS = 30
 )
 @click.option(
     "--depth",
-    type=click.IntRange(min=1),
+    type=IntegerRange(min=1),
     metavar="N",
     help="With --by module, the number of nested modules per row.  [default: as many as 40 rows allow]",
 )
@@ -61,7 +62,7 @@ MAX_ROWS = 30
     type=click.Choice(["order", "time", "excess"]),
     help="Order of the rows; excess is the time above the bound.  [default: time]",
 )
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help=f"Print the first N rows.  [default: {MAX_ROWS}]")
+@click.option("--top", type=IntegerRange(min=1), metavar="N", help=f"Print the first N rows.  [default: {MAX_ROWS}]")
 @click.option("--all", "show_all", is_flag=True, help="Print all rows.")
 @click.option("--against", type=click.Choice(["openvino"]), help="Show OpenVINO's time of each layer beside irrun's.")
 @click.option("--plain", is_flag=True, help="Measure the plain kernels, which runs with observers use.")

@@ -10,6 +10,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.inputs import model_argument
+from irrun.cli.numbers import IntegerRange
 from irrun.cli.options import RunOptions, against_option, run_options
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ __all__ = ["command"]
     "are replaced by paths.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="Write there.")
-@click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Test at most N parts.")
+@click.option("--max-trials", type=IntegerRange(min=1), metavar="N", help="Test at most N parts.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,

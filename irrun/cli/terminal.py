@@ -6,6 +6,8 @@ import os
 import unicodedata
 from typing import TextIO
 
+from irrun.numerals import is_decimal
+
 __all__ = ["can_encode", "find_width", "measure_width", "shorten_middle"]
 
 #: The columns of a terminal that does not tell its size.
@@ -21,7 +23,7 @@ def find_width(stream: TextIO) -> int:
         stream: A stream to the terminal.
     """
     text = os.environ.get("COLUMNS", "")
-    if text.isdecimal() and int(text) > 0:
+    if is_decimal(text) and int(text) > 0:
         return int(text)
     try:
         return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH

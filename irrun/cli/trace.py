@@ -11,6 +11,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.inputs import model_argument, parse_size
+from irrun.cli.numbers import IntegerRange
 from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ SORT_KEYS = ("order", "time", "size", "max", "name")
 @click.option("--module", "modules", multiple=True, metavar="PREFIX", help="Record layers whose keys start with this.")
 @click.option("--max-bytes", metavar="SIZE", help="Beyond this size (800M, 2G), record statistics only.")
 @click.option("--sort", type=click.Choice(SORT_KEYS), default="order", show_default=True, help="Order of the table.")
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Print the first N rows only.")
+@click.option("--top", type=IntegerRange(min=1), metavar="N", help="Print the first N rows only.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,

@@ -13,6 +13,7 @@ from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.ir.model import TensorSpec
 from irrun.limits import check_allocation, check_empty
+from irrun.numerals import is_decimal
 
 __all__ = ["GeneratedInput", "parse_generated"]
 
@@ -52,7 +53,7 @@ class GeneratedInput:
         if self.shape_text is None:
             return None
         sizes = [part for part in re.split(r"[,x ]+", self.shape_text.strip().strip("[]")) if part]
-        if not all(size.isdecimal() for size in sizes):
+        if not all(is_decimal(size) for size in sizes):
             expected = f"{self.kind}:1,3,224,224"
             raise InputError(
                 f"expected a shape such as {expected} for input {tensor}, found {self.kind}:{self.shape_text}"

@@ -21,6 +21,7 @@ from irrun.data.pipe import Pipe, read_stdin
 from irrun.errors import InputError
 from irrun.ir.model import Model, TensorSpec, index_names
 from irrun.limits import limit_allocations
+from irrun.numerals import is_decimal, parse_float
 from irrun.shapes import PartialShape
 
 if TYPE_CHECKING:
@@ -403,7 +404,7 @@ def _split_name(spec: str, tensors: Sequence[TensorSpec]) -> tuple[int | None, s
         return position, spec[len(name) + 1 :]
     name, equals, rest = spec.partition("=")
     if equals and not os.path.exists(spec) and not re.match(r"\s*[\[{\"]", spec):
-        if name.isdecimal() and len(name) < 10 and int(name) < len(tensors):
+        if is_decimal(name) and len(name) < 10 and int(name) < len(tensors):
             return int(name), rest
         raise InputError(f"unknown input {name!r}; the model has {_format_inputs(tensors)}")
     return None, spec
@@ -418,7 +419,7 @@ def _split_key(text: str) -> tuple[Path, str]:
 def _is_scalar(text: str) -> bool:
     """Return whether a text is a number or a boolean."""
     try:
-        float(text)
+        parse_float(text)
     except ValueError:
         return text.strip() in ("true", "false")
     return True

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from irrun.data.axes import find_batch_axes
 from irrun.errors import InputError, IrrunError
 from irrun.ir.model import Model, TensorSpec, index_names
+from irrun.numerals import is_decimal
 from irrun.shapes import PartialShape, parse_shape
 
 __all__ = ["apply_batch", "apply_shapes", "copy_shapes"]
@@ -114,7 +115,7 @@ def _find_position(name: str, text: str, inputs: list[TensorSpec]) -> int:
             raise InputError(f"expected NAME={text}; the model has {_format_inputs(inputs)}")
         return 0
     position = index_names(inputs).get(name)
-    if position is None and name.isdecimal() and int(name[:9]) < len(inputs):
+    if position is None and is_decimal(name) and int(name[:9]) < len(inputs):
         position = int(name)
     if position is None:
         raise InputError(f"unknown input {name!r}; the model has {_format_inputs(inputs)}")

@@ -14,6 +14,7 @@ import numpy as np
 from irrun.arguments import check_text
 from irrun.errors import InputError
 from irrun.inspection.metrics import Metrics, describe_values
+from irrun.numerals import parse_float
 
 __all__ = ["Condition", "parse_condition"]
 
@@ -176,7 +177,7 @@ def _parse_term(text: str) -> _Term:
     if quantity not in VALUE_QUANTITIES and quantity not in DIFFERENCE_QUANTITIES:
         known = ", ".join((*VALUE_QUANTITIES, *DIFFERENCE_QUANTITIES))
         raise InputError(f"unknown quantity {quantity!r} in a condition, expected one of {known}")
-    return _Term(quantity, relation, float(limit))
+    return _Term(quantity, relation, parse_float(limit))
 
 
 def _describe(value: Array) -> dict[str, float]:

@@ -81,13 +81,12 @@ class Constant:
             raise ModelError(
                 f"expected at least {required} bytes for {element_type}{list(shape)}, found the size {size}"
             )
-        if element_type.kind != "string":
-            size = required
+        used = size if element_type.kind == "string" else required
         try:
-            data = weights.view(offset, size)
+            data = weights.view(offset, size)[:used]
         except MissingWeightsError:
-            return Constant(element_type, shape, None, size, offset)
-        return Constant(element_type, shape, data, size, offset)
+            return Constant(element_type, shape, None, used, offset)
+        return Constant(element_type, shape, data, used, offset)
 
     def to_array(self) -> np.ndarray[Any, Any]:
         """Return the elements as a read-only array, which shares memory with `data` where the encoding allows it.

@@ -20,6 +20,7 @@ from irrun.ir.model import Model
 from irrun.ir.structure import Finding, check_model, compare_shapes, compare_types, is_placeholder, raise_findings
 from irrun.ir.weights import Weights, WeightsSource
 from irrun.ir.xml import MAX_ATTRIBUTES, parse_bytes, parse_file
+from irrun.numerals import is_decimal, parse_integer
 from irrun.shapes import MAX_RANK, Dimension, PartialShape, parse_dimension, parse_shape
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ STRUCTURAL_TYPES = {"const": "Constant", "constant": "Constant", "parameter": "P
 
 #: Names that represent an unknown element type.
 UNTYPED = ("UNSPECIFIED", "undefined", "dynamic")
+
+#: The attributes of an edge, in the order of the fields of `Edge`.
+EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
 
 _UNESCAPED_COMMA = re.compile(r"(?<!\\),")
 
@@ -170,9 +174,9 @@ class _Reader:
         for element in section.iterchildren("edge"):
             get = element.get
             try:
-                edge = Edge(int(get("from-layer")), int(get("from-port")), int(get("to-layer")), int(get("to-port")))
-            except (TypeError, ValueError):
-                attributes = {k: get(k) for k in ("from-layer", "from-port", "to-layer", "to-port")}
+                edge = Edge(*(parse_integer(get(name, "")) for name in EDGE_ATTRIBUTES))
+            except ValueError:
+                attributes = {name: get(name) for name in EDGE_ATTRIBUTES}
                 self.add_finding(element, f"expected four integers in an edge, found {attributes}")
                 continue
             yield element.sourceline, edge
@@ -249,7 +253,7 @@ class _Reader:
             tag, text = child.tag, child.text
             if tag == "dim":
                 try:
-                    is_plain = text and text.isdecimal() and len(text) < 20
+                    is_plain = text and is_decimal(text) and len(text) < 20
                     dimensions.append(int(text) if is_plain else parse_dimension(text or ""))
                 except ValueError as error:
                     self.add_finding(child, str(error), layer)
@@ -307,8 +311,8 @@ class _Reader:
             declared = f"{element_type or 'no type'}{'[...]' if shape is None else shape}"
             raise ModelError(f"expected a constant with an element type and a static shape, found {declared}")
         try:
-            offset = int(layer.attributes.get("offset", 0))
-            size = int(layer.attributes["size"]) if "size" in layer.attributes else None
+            offset = parse_integer(layer.attributes.get("offset", "0"))
+            size = parse_integer(layer.attributes["size"]) if "size" in layer.attributes else None
         except ValueError:
             raise ModelError("expected integers as offset and size of a constant") from None
         dimensions = tuple(int(d) for d in shape if isinstance(d, int))
@@ -328,9 +332,13 @@ class _Reader:
         for edge in back_edges if back_edges is not None else ():
             try:
                 body.back_edges.append(
-                    BackEdge(int(edge.get("from-layer")), int(edge.get("to-layer")), edge.sourceline)
+                    BackEdge(
+                        parse_integer(edge.get("from-layer", "")),
+                        parse_integer(edge.get("to-layer", "")),
+                        edge.sourceline,
+                    )
                 )
-            except (TypeError, ValueError):
+            except ValueError:
                 self.add_finding(edge, "expected integers as from-layer and to-layer of a back edge", layer)
         return body
 
@@ -387,7 +395,7 @@ def _make_shape(dimensions: tuple[Dimension, ...]) -> PartialShape:
 
 def _is_integer(text: str) -> bool:
     text = text.strip()
-    return len(text) < 20 and (text.isdecimal() or (text[:1] == "-" and text[1:].isdecimal()))
+    return len(text) < 20 and is_decimal(text.removeprefix("-"))
 
 
 def _split_names(text: str) -> tuple[str, ...]:

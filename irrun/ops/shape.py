@@ -8,6 +8,7 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
+from irrun.limits import check_empty
 from irrun.ops._support.axes import normalize_axis, to_int_list
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
@@ -112,6 +113,8 @@ def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array
         target[target.index(-1)] = total // divisor if divisor else 1
     if math.prod(target) != data.size:
         raise InputError(f"data of shape {list(data.shape)} cannot be reshaped to {pattern}")
+    if not data.size:
+        check_empty(target)
     return data.reshape(target)
 
 

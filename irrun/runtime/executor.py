@@ -503,9 +503,11 @@ def _explain_error(error: Exception, instruction: Instruction) -> str:
     shapes that cannot be broadcast.
     """
     text = f"{type(error).__name__}: {error}"
-    if isinstance(error, MemoryError) or re.search(r"array is too big|[Mm]aximum (allowed|supported)", text):
+    if isinstance(error, MemoryError):
         return "out of memory"
     operation = instruction.operation
+    if re.search(r"array is too big|[Mm]aximum (allowed|supported)|[Ii]nteger overflow", text):
+        return f"{operation} would have a result with more elements than an array can have"
     if "ufunc" in text and isinstance(error, TypeError) and not operation.is_custom:
         return f"{operation} is not defined for these element types"
     if re.search(r"could not be broadcast|does not match|must match|mismatch in", text) and not operation.is_custom:

@@ -236,7 +236,8 @@ def test_constants_are_checked(tmp_path):
 def test_offset_and_size_of_a_constant_may_be_omitted(tmp_path):
     for data in ('element_type="f32" shape="2"', 'element_type="f32" shape="2" size="100"'):
         text = net([layer(0, "Const", data=data), RESULT], [(0, 0, 9, 0)])
-        (constant,) = irrun.read_model(write(tmp_path, text, np.float32([3, 4]))).graph.find_layers("Constant")
+        weights = np.float32([3, 4, *range(23)])
+        (constant,) = irrun.read_model(write(tmp_path, text, weights)).graph.find_layers("Constant")
         assert constant.constant.to_array().tolist() == [3, 4]
         assert constant.attributes == {}
 

@@ -90,3 +90,9 @@ def test_results_are_views():
     assert np.shares_memory(data, reshape_1(data, np.array([2, 2]), special_zero=False))
     assert np.shares_memory(data, squeeze_1(data))
     assert np.shares_memory(data, unsqueeze_1(data, np.array([1])))
+
+
+@pytest.mark.parametrize("shape", [[1 << 62, 0, 8], [0, 1 << 62], [1 << 40, 1 << 40, 0]])
+def test_reshape_refuses_large_dimensions_of_empty_results(shape):
+    with pytest.raises(InputError, match=r"has no elements, expected its other dimensions to multiply to at most"):
+        reshape_1(np.zeros((0, 3), np.float32), np.array(shape))

@@ -24,8 +24,11 @@ F32 = np.float32
     ("error", "message"),
     [
         (MemoryError(), "out of memory"),
-        (ValueError("array is too big; `arr.size * arr.dtype.itemsize` is too large"), "out of memory"),
-        (ValueError("Maximum allowed dimension exceeded"), "out of memory"),
+        (
+            ValueError("array is too big; `arr.size * arr.dtype.itemsize` is too large"),
+            "more elements than an array can have",
+        ),
+        (ValueError("Maximum allowed dimension exceeded"), "more elements than an array can have"),
         (TypeError("ufunc 'add' not supported for the input types"), "Add-1 is not defined for these element types"),
         (ValueError("operands could not be broadcast together"), "Add-1 does not accept these shapes: operands could"),
         (

@@ -10,6 +10,7 @@ from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import ModelError
 from irrun.ir.graph import Layer, Port
 from irrun.ir.weights import Weights
+from irrun.numerals import parse_float, parse_integer
 
 __all__ = ["BOOLEAN", "F32", "I32", "I64", "Blob", "LegacyLayer", "PortDeclaration", "Shape", "Value"]
 
@@ -171,7 +172,9 @@ class LegacyLayer:
         Raises:
             ModelError: The attribute is required but missing, or is not a list of numbers.
         """
-        return list(self._convert(names, default, lambda t: [float(x) for x in _split_list(t)], "a list of numbers"))
+        return list(
+            self._convert(names, default, lambda t: [parse_float(x) for x in _split_list(t)], "a list of numbers")
+        )
 
     def get_axis(self, rank: int, *names: str, default: int | None = None) -> int:
         """Return an attribute as an axis in [0, rank).
@@ -241,9 +244,9 @@ def _split_list(text: str) -> list[str]:
 
 def _parse_int(text: str) -> int:
     try:
-        return int(text)
+        return parse_integer(text)
     except ValueError:
-        number = float(text)
+        number = parse_float(text)
         if number != int(number):
             raise
         return int(number)
@@ -255,4 +258,4 @@ def _parse_bool(text: str) -> bool:
         return True
     if lowered in _FALSE:
         return False
-    return bool(float(text))
+    return bool(parse_float(text))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from irrun import numerals
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import ModelError
 from irrun.ir.graph import Edge, Layer, Port, PortMapEntry
@@ -264,7 +265,7 @@ def parse_int(element: Any, name: str, text: str | None) -> int:
         ModelError: The text is missing or not an integer.
     """
     try:
-        return int(text or "")
+        return numerals.parse_integer(text or "")
     except ValueError:
         raise create_error(element, f"{name} {text!r} of <{element.tag}> is not an integer") from None
 
@@ -283,7 +284,7 @@ def parse_float(element: Any, text: str) -> float:
         ModelError: The text is not a number.
     """
     try:
-        return float(text)
+        return numerals.parse_float(text)
     except ValueError:
         raise create_error(element, f"{text!r} of <{element.tag}> is not a number") from None
 

@@ -16,6 +16,7 @@ import numpy as np
 from irrun.arguments import check_choice, check_integer, check_list, check_text, describe_value
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
+from irrun.numerals import parse_float, parse_integer
 from irrun.ops._support.card import Card, Folding, Kind
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
 from irrun.ops._support.flops import Call
@@ -517,14 +518,14 @@ def _parse_bool(text: str) -> bool:
 
 def _parse_float(text: str) -> float:
     try:
-        return float(text)
+        return parse_float(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a number") from None
 
 
 def _parse_int(text: str) -> int:
     try:
-        value = int(text)
+        value = parse_integer(text)
     except ValueError:
         number = _parse_float(text)  # "1.0" and "1e3" occur in files of old converters
         if not number.is_integer():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from irrun.numerals import is_decimal
 from irrun.ops._support.autoload import load_all, load_kernels, load_opset
 from irrun.ops._support.card import Card
 from irrun.ops._support.operation import Operation
@@ -86,7 +87,7 @@ class Registry:
                 return operation
             version = "opset6"  # files of 2020 use these names for operations that opset 6 adopted
         digits = version[len("opset") :]
-        if digits and not (digits.isdecimal() and len(digits) < 10):
+        if digits and not (is_decimal(digits) and len(digits) < 10):
             return None
         if not versions:
             return self._find_any_extension(operation_type)
