@@ -1,4 +1,4 @@
-"""The Dask cluster: one that exists, or the processes of this machine.
+"""The Dask cluster: one that exists, or the processes of this machine, which nobody else can connect to.
 
 On Linux, the processes of this machine are forked from one that has compiled the model and computed a sample. They
 share its modules, its packed weights and its compiled kernels.
@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from irrun.distributed.jobs import Job
+from irrun.distributed.security import make_security
 from irrun.errors import ExecutionError, InputError
 from irrun.garbage import pause_collection
 from irrun.interrupts import block_interrupts, delay_interrupts
@@ -84,12 +85,15 @@ def _create_client(stack: ExitStack, scheduler: str | None, workers: int | None)
             return stack.enter_context(client)
         except Exception as error:  # for each form of an address that is wrong, another one
             raise InputError(f"cannot connect to the scheduler: {error or type(error).__name__}") from None
+    security = make_security()
     try:
         with block_interrupts(), _collect_before():
             cluster = library.LocalCluster(
                 n_workers=workers or os.cpu_count() or 1,
                 threads_per_worker=1,
                 processes=True,
+                protocol="tls://",
+                security=security,
                 dashboard_address="127.0.0.1:0",
                 silence_logs="CRITICAL",
             )
