@@ -26,6 +26,7 @@ def write_pages(folder: Path) -> None:
     _write(folder / "commands.rst", format_commands())
     _write(folder / "api.rst", format_api())
     categories = group_operations()
+    _write(folder / "onnx.rst", format_exports(categories))
     _write(folder / "operations" / "index.rst", format_index(categories))
     indexed: set[str] = set()
     for operations in categories.values():
@@ -98,6 +99,20 @@ def format_index(categories: dict[str, dict[str, list[Operation]]]) -> str:
     for category, operations in categories.items():
         text += format_title(category.capitalize(), "-") + ".. toctree::\n   :maxdepth: 1\n\n"
         text += "".join(f"   {name}\n" for name in operations) + "\n"
+    return text
+
+
+def format_exports(categories: dict[str, dict[str, list[Operation]]]) -> str:
+    """Return the page of the operations that can be exported to ONNX."""
+    from irrun.export.site import describe_rule
+
+    text = format_title("Export to ONNX") + "How :doc:`irrun export </export>` expresses each operation.\n\n"
+    for category, operations in categories.items():
+        text += format_title(category.capitalize(), "-") + ".. list-table::\n   :header-rows: 1\n\n"
+        text += "   * - operation\n     - in ONNX\n"
+        for operation in (version for versions in operations.values() for version in versions):
+            text += f"   * - {operation}\n     - {describe_rule(str(operation))}\n"
+        text += "\n"
     return text
 
 

@@ -20,6 +20,7 @@ Read and change models:
     validate           all errors in a file
     extract            the part between some values
     save_model         write a model
+    export_onnx        write a model as ONNX
     op                 register the kernel of a custom operation
 
 Look inside:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from irrun.errors import ModelError as ModelError
     from irrun.errors import TimeLimitError as TimeLimitError
     from irrun.errors import UnsupportedError as UnsupportedError
+    from irrun.export import export_onnx as export_onnx
     from irrun.inspection.profiling import Profile as Profile
     from irrun.inspection.profiling import profile as profile
     from irrun.ir.extract import extract as extract
@@ -106,6 +108,7 @@ _PUBLIC = {
     "VariableState": "irrun.runtime.request",
     "compile_model": "irrun.runtime.request",
     "distributed": "",
+    "export_onnx": "irrun.export.api",
     "extract": "irrun.ir.extract",
     "inspection": "",
     "install_as_openvino": "irrun.openvino.install",

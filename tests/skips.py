@@ -32,7 +32,7 @@ INSTALLATION = {
     "optimum": ("Optimum", "pip install optimum-intel"),
 }
 #: Packages of the extra `test` itself.
-TESTS = ("hypothesis", "ipykernel", "mpmath", "mypy", "nbclient", "nbformat", "onnx")
+TESTS = ("hypothesis", "ipykernel", "mpmath", "mypy", "nbclient", "nbformat", "onnx", "onnxruntime")
 INSTALLATION |= dict.fromkeys(TESTS, ("packages of the tests", "pip install -e '.[test]'"))
 if sys.version_info < (3, 11):
     INSTALLATION["zarr"] = ("Zarr 3", "install Python 3.11 or later")

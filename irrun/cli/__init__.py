@@ -32,6 +32,7 @@ COMMANDS = {
     "info": "Show the inputs, outputs and operations of a model.",
     "upgrade": "Convert an older IR (v2 to v10) to IR v11.",
     "extract": "Extract a sub-model with its weights.",
+    "export": "Write a model as ONNX.",
     "validate": "Check a model file without running it.",
     "ops": "List supported operations, or describe one.",
     "trace": "Record the values of a run.",

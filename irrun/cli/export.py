@@ -1,0 +1,70 @@
+"""`irrun export`: write a model as ONNX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from irrun.cli import ExampleCommand
+from irrun.cli.imports import import_option
+from irrun.cli.inputs import ShapeOptions, model_argument, shape_options, weights_option
+
+__all__ = ["command"]
+
+
+@click.command(
+    "export",
+    cls=ExampleCommand,
+    examples=[
+        "irrun export model.xml -o model.onnx",
+        "irrun export model.xml -o model.onnx --opset 21 --verify",
+    ],
+)
+@model_argument
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .onnx file to write.")
+@click.option("--opset", type=int, metavar="N", help="The version of ONNX's operators, 18 to 28.  [default: 23]")
+@click.option("--partial", is_flag=True, help="Write layers that ONNX cannot express as nodes of another domain.")
+@click.option("--verify", is_flag=True, help="Run both models on random inputs, the new one in onnxruntime.")
+@weights_option
+@shape_options
+@import_option
+def command(
+    model: Path,
+    output: Path,
+    opset: int | None,
+    partial: bool,
+    verify: bool,
+    weights: Path | None,
+    shapes: ShapeOptions,
+) -> None:
+    """Write MODEL, an IR of any version, as ONNX.
+
+    The exit code is 0 if the model was written, 1 if --verify finds that results differ, and 2 after an error, for
+    which nothing is written: the error lists all layers that ONNX cannot express.
+    """
+    from irrun.cli.progress import ProgressLine
+    from irrun.cli.tables import print_lines
+    from irrun.errors import to_one_line
+    from irrun.export import export_onnx
+    from irrun.ir.reader import read_model
+
+    if partial and verify:
+        raise click.UsageError("--verify runs the whole model, which --partial may not write")
+    differences = []
+    with ProgressLine(model.name):
+        source = read_model(model, weights)
+        shapes.apply(source)
+        result = export_onnx(source, output, opset=opset, partial=partial)
+        if verify:
+            from irrun.export.verification import verify_export
+
+            differences = verify_export(source, output)
+    lines = [f"wrote {' and '.join(map(str, result.files))} (opset {result.opset})"]
+    lines += [f"not exported: {text}" for text in result.unsupported]
+    if verify:
+        lines += [str(difference) for difference in differences]
+        lines.append("the results differ" if any(d.differs for d in differences) else "the results agree")
+    print_lines(map(to_one_line, lines))
+    if any(difference.differs for difference in differences):
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,10 @@
+"""Rules for the export of operations to ONNX. Each module registers its rules when it is imported."""
+
+from __future__ import annotations
+
+from irrun.export.rules import (  # noqa: F401
+    elementwise,
+    movement,
+    products,
+    windows,
+)

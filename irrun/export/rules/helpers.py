@@ -1,0 +1,183 @@
+"""Functions that rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.element_types import ElementType
+from irrun.errors import UnsupportedError
+from irrun.export.graph import Operand, Value, cast, constant, op
+from irrun.export.site import Site
+from irrun.shapes import PartialShape
+
+__all__ = [
+    "align",
+    "concat",
+    "expand",
+    "gather",
+    "get_dimension",
+    "logical_or",
+    "reshape",
+    "scalar_like",
+    "shape_of",
+    "slice_axis",
+    "squeeze",
+    "to_axes",
+    "transpose",
+    "unsqueeze",
+    "where",
+]
+
+
+def scalar_like(value: Value, number: float) -> Value:
+    """Return a scalar constant of the type of a value."""
+    return constant(number, value.type)
+
+
+def logical_or(a: Value, b: Value) -> Value:
+    """Return whether one of two conditions holds."""
+    return op("Or", a, b)
+
+
+def where(condition: Value, then: Operand, other: Operand) -> Value:
+    """Select elements. One of the branches may be a number."""
+    if not isinstance(then, Value):
+        then = constant(then, other.type if isinstance(other, Value) else None)
+    if then.type.kind in ("boolean",):
+        return cast(op("Where", condition, cast(then, "u8"), cast(constant(other, then.type), "u8")), then.type)
+    return op("Where", condition, then, constant(other, then.type))
+
+
+def _with_shape(value: Value, shape: Sequence[int | None] | None) -> Value:
+    if shape is not None and value.shape is None and not value.is_constant:
+        value.shape = PartialShape([-1 if d is None or d < 0 else d for d in shape])
+    return value
+
+
+def reshape(value: Value, shape: Sequence[int] | Value) -> Value:
+    """Change the shape of a value; 0 keeps a dimension, and -1 stands for the remaining elements."""
+    if isinstance(shape, Value):
+        return op("Reshape", value, cast(shape, "i64"))
+    if value.is_constant and not any(d <= 0 for d in shape):
+        array = value.read()
+        assert array is not None
+        if array.size <= 4096:
+            return constant(array.reshape(shape), value.type)
+    known: list[int | None] = [None if d <= 0 else d for d in shape]
+    for i, d in enumerate(shape):
+        if d == 0 and value.shape is not None and i < len(value.shape):
+            known[i] = _static(value.shape[i])
+    return _with_shape(op("Reshape", value, constant(np.array(shape, np.int64))), known)
+
+
+def transpose(value: Value, order: Sequence[int]) -> Value:
+    """Permute the axes of a value."""
+    if list(order) == sorted(order):
+        return value
+    result = op("Transpose", value, perm=[int(i) for i in order])
+    return _with_shape(
+        result, None if value.shape is None else [d if isinstance(d, int) else None for d in _pick(value.shape, order)]
+    )
+
+
+def _pick(shape: PartialShape, order: Sequence[int]) -> list[Any]:
+    return [shape[i] for i in order]
+
+
+def unsqueeze(value: Value, axes: Sequence[int]) -> Value:
+    """Insert axes of length 1."""
+    result = op("Unsqueeze", value, constant(np.array(axes, np.int64)))
+    if value.shape is not None:
+        rank = len(value.shape) + len(axes)
+        inserted, rest = {a % rank for a in axes}, iter(value.shape)
+        _with_shape(result, [1 if i in inserted else _static(next(rest)) for i in range(rank)])
+    return result
+
+
+def _static(dimension: Any) -> int | None:
+    return int(dimension) if isinstance(dimension, int) else None
+
+
+def squeeze(value: Value, axes: Sequence[int]) -> Value:
+    """Remove axes of length 1."""
+    result = op("Squeeze", value, constant(np.array(axes, np.int64)))
+    if value.shape is not None:
+        removed = {a % len(value.shape) for a in axes}
+        _with_shape(result, [_static(d) for i, d in enumerate(value.shape) if i not in removed])
+    return result
+
+
+def concat(values: Sequence[Value], axis: int = 0) -> Value:
+    """Join values along an axis."""
+    return values[0] if len(values) == 1 else op("Concat", *values, axis=axis)
+
+
+def gather(value: Value, indices: Operand, axis: int = 0) -> Value:
+    """Take slices along an axis."""
+    return op("Gather", value, constant(indices), axis=axis)
+
+
+def slice_axis(value: Value, start: Operand, stop: Operand, axis: int = 0, step: int = 1) -> Value:
+    """Take the elements of an axis from `start` to before `stop`."""
+    bounds = [
+        reshape(cast(b, "i64"), [1]) if isinstance(b, Value) else constant(np.array([b], np.int64))
+        for b in (start, stop)
+    ]
+    return op("Slice", value, *bounds, constant([axis]), constant([step]))
+
+
+def shape_of(value: Value) -> Value:
+    """Return the shape of a value, i64."""
+    if value.shape is not None and value.shape.is_static:
+        return constant(np.array([int(d) for d in value.shape if isinstance(d, int)], np.int64))
+    return op("Shape", value, result="i64")
+
+
+def get_dimension(value: Value, axis: int) -> Value:
+    """Return a dimension of a value as i64 of shape [1]."""
+    known = None if value.shape is None else _static(value.shape[axis])
+    if known is not None:
+        return constant(np.array([known], np.int64))
+    rank = value.rank
+    start = axis if axis >= 0 or rank is None else axis + rank
+    return op("Shape", value, result="i64", start=start, end=start + 1 or None)
+
+
+def expand(value: Value, shape: Value | Sequence[int]) -> Value:
+    """Broadcast a value to a shape, or both to a common one."""
+    return op("Expand", value, cast(constant(shape if isinstance(shape, Value) else np.array(shape, np.int64)), "i64"))
+
+
+def to_axes(site: Site, position: int, rank: int) -> list[int]:
+    """Return the axes that a constant input lists, all of them not negative."""
+    axes = [axis + rank if axis < 0 else axis for axis in site.read_integers(position)]
+    if any(not 0 <= axis < rank for axis in axes):
+        raise UnsupportedError(f"axes {axes} are out of range for rank {rank}")
+    return axes
+
+
+def align(site: Site) -> tuple[Value, Value]:
+    """Return both inputs of a binary operation so that NumPy's broadcasting applies."""
+    a, b = site[0], site[1]
+    if a.type is not b.type:
+        b = cast(b, a.type)
+    if site.attributes.get("auto_broadcast") != "pdpd":
+        return a, b
+    ranks, shape = (site.get_rank(0), site.get_rank(1)), site.get_shape(1)
+    axis = site.auto_broadcast_axis
+    if axis < 0:
+        axis += ranks[0] - ranks[1] + 1
+    while shape and shape[-1] == 1 and axis + len(shape) > ranks[0]:
+        shape.pop()
+    missing = ranks[0] - axis - len(shape)
+    if missing or len(shape) != ranks[1]:
+        b = reshape(b, [*([0] * len(shape)), *[1] * missing])
+    return a, b
+
+
+def as_type(value: Value, element_type: ElementType | None) -> Value:
+    """Convert a value to a type if one is given."""
+    return value if element_type is None else cast(value, element_type)

@@ -1,0 +1,234 @@
+"""What a rule knows about the layer that it exports, and the registry of rules."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from irrun.element_types import ElementType
+from irrun.errors import UnsupportedError
+from irrun.export.graph import Value, cast, op
+from irrun.ir.graph import Layer
+from irrun.shapes import PartialShape
+
+__all__ = ["RULES", "NotConstantError", "Result", "Rule", "Site", "describe_rule", "exports", "find_rule"]
+
+Array = np.ndarray[Any, Any]
+
+#: What a rule returns: the outputs of the layer.
+Result: TypeAlias = Value | Sequence[Value]
+
+
+class NotConstantError(UnsupportedError):
+    """A rule requires a constant for an input.
+
+    Args:
+        position: The position of the input.
+    """
+
+    def __init__(self, position: int) -> None:
+        super().__init__(f"input {position} is not constant")
+        self.position = position
+
+
+class Site:
+    """A layer to export.
+
+    Args:
+        layer: The layer.
+        inputs: The ONNX values of its inputs; None for one that is not connected.
+        attributes: Its attributes, with defaults.
+        outputs: The partial shapes of its outputs; None for an unknown one.
+        types: The declared element types of its outputs; None for an unknown one.
+    """
+
+    def __init__(
+        self,
+        layer: Layer,
+        inputs: Sequence[Value | None],
+        attributes: Mapping[str, Any],
+        outputs: Sequence[PartialShape | None] = (),
+        types: Sequence[ElementType | None] = (),
+    ) -> None:
+        self.layer = layer
+        self.inputs = list(inputs)
+        self.attributes = attributes
+        self.outputs = list(outputs)
+        self.types = list(types)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, position: int) -> Value:
+        """Return an input.
+
+        Raises:
+            UnsupportedError: It is not connected.
+        """
+        value = self.get(position)
+        if value is None:
+            raise UnsupportedError(f"input {position} is not connected")
+        return value
+
+    def get(self, position: int) -> Value | None:
+        """Return an input; None if it is not connected."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the layer."""
+        try:
+            return self.__dict__["attributes"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def read(self, position: int) -> Array:
+        """Return the value of an input that must be constant.
+
+        Raises:
+            UnsupportedError: It is not constant.
+        """
+        array = self[position].read()
+        if array is None:
+            raise NotConstantError(position)
+        return array
+
+    def read_integers(self, position: int) -> list[int]:
+        """Return the integers of an input that must be constant."""
+        return [int(i) for i in self.read(position).reshape(-1)]
+
+    def read_number(self, position: int) -> float:
+        """Return the number that an input, which must be constant, consists of."""
+        return float(self.read(position).reshape(-1)[0])
+
+    def get_rank(self, position: int) -> int:
+        """Return the rank of an input.
+
+        Raises:
+            UnsupportedError: It is dynamic.
+        """
+        rank = self[position].rank
+        if rank is None:
+            raise UnsupportedError(f"the rank of input {position} is dynamic")
+        return rank
+
+    def get_shape(self, position: int) -> list[int | None]:
+        """Return the dimensions of an input, None for dynamic ones.
+
+        Raises:
+            UnsupportedError: The rank is dynamic.
+        """
+        self.get_rank(position)
+        return [int(d) if isinstance(d, int) else None for d in self[position].shape or ()]
+
+    def get_static_shape(self, position: int) -> list[int]:
+        """Return the dimensions of an input.
+
+        Raises:
+            UnsupportedError: One of them is dynamic.
+        """
+        shape = [d for d in self.get_shape(position) if d is not None]
+        if len(shape) != self.get_rank(position):
+            raise UnsupportedError(f"input {position} has the dynamic shape {self[position].shape}")
+        return shape
+
+    def get_output_shape(self, position: int = 0) -> list[int]:
+        """Return the static shape of an output.
+
+        Raises:
+            UnsupportedError: It is dynamic.
+        """
+        shape = self.outputs[position] if position < len(self.outputs) else None
+        if shape is None or not shape.is_static:
+            raise UnsupportedError(f"output {position} has the dynamic shape {shape or '[...]'}")
+        return [int(d) for d in shape if isinstance(d, int)]
+
+
+#: Exports a layer: adds nodes to the current graph, and returns the outputs.
+Rule: TypeAlias = Callable[[Site], Result]
+
+#: Operations that the exporter itself writes.
+_STRUCTURE = {
+    "Parameter": "An input.",
+    "Result": "An output.",
+    "Constant": "An initializer.",
+    "TensorIterator": "Loop.",
+    "Loop": "Loop.",
+    "If": "If.",
+    "ReadValue": "An input, whose default is the initial value.",
+    "Assign": "An output.",
+}
+
+#: Rules by operation, such as "Gather-8" and "RMS-ie_internal_opset".
+RULES: dict[str, Rule] = {}
+
+
+def exports(*operations: str, compute: str = "") -> Callable[[Rule], Rule]:
+    """Register the decorated function as the rule of operations.
+
+    Args:
+        operations: Operations with their versions, such as "Gather-8".
+        compute: The type that compositions compute in: "f32" for low-precision floats and integers in f32, with
+            results in the type of the first floating-point input. By default, values keep their types.
+    """
+
+    def decorate(rule: Rule) -> Rule:
+        registered = _compute_wide(rule) if compute else rule
+        for operation in operations:
+            RULES[operation] = registered
+        return rule
+
+    return decorate
+
+
+def find_rule(operation: str) -> Rule | None:
+    """Return the rule of an operation; None if there is none."""
+    from irrun.export import rules  # noqa: F401  its modules register rules
+
+    return RULES.get(operation)
+
+
+def describe_rule(operation: str) -> str:
+    """Return how an operation is expressed in ONNX, as one sentence.
+
+    Args:
+        operation: The operation with its version, such as "Gather-8".
+    """
+    rule = find_rule(operation)
+    kind = operation.partition("-")[0]
+    if rule is None:
+        return _STRUCTURE.get(kind, "not supported")
+    if isinstance(rule, functools.partial):
+        return f"{rule.args[0]}."
+    return (inspect.unwrap(rule).__doc__ or "").partition("\n")[0]
+
+
+def _compute_wide(rule: Rule) -> Rule:
+    """Return a rule that computes with inputs of low-precision floats in f32."""
+
+    @functools.wraps(rule)
+    def export(site: Site) -> Result:
+        narrow = next(
+            (v.type for v in site.inputs if v is not None and v.type.is_float and v.type.bits < 32),
+            None,
+        )
+        if narrow is None:
+            return rule(site)
+        inputs = [cast(v, "f32") if v is not None and v.type.is_float and v.type.bits < 32 else v for v in site.inputs]
+        for before, after in zip(site.inputs, inputs, strict=True):
+            if before is not None and after is not None:
+                after.shape = before.shape
+        wide = Site(site.layer, inputs, site.attributes, site.outputs, site.types)
+        result = rule(wide)
+        results = [result] if isinstance(result, Value) else list(result)
+        return [cast(value, narrow) if value.type.name == "f32" else value for value in results]
+
+    return export
+
+
+def round_to(value: Value, element_type: ElementType) -> Value:
+    """Convert a floating-point value to a type, rounding to nearest where it is an integer type."""
+    return cast(value if element_type.is_float else op("Round", value), element_type)

@@ -1,0 +1,104 @@
+"""Comparison of an exported model in onnxruntime with irrun."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from irrun.errors import ExecutionError, InputError
+from irrun.ir.model import Model, name_outputs
+
+__all__ = ["TOLERANCE", "Difference", "verify_export"]
+
+Array = np.ndarray[Any, Any]
+
+#: The largest difference of values that agree, relative to the range of an output in f32.
+TOLERANCE = 1e-4
+#: The same for an output in f16 or bf16.
+NARROW_TOLERANCE = 1e-2
+
+
+class Difference(NamedTuple):
+    """How far the results of an output are apart.
+
+    Attributes:
+        name: The name of the output.
+        maximum: The largest difference relative to the range of the output; infinite for different shapes.
+        differs: Whether it exceeds the tolerance of the element type.
+    """
+
+    name: str
+    maximum: float
+    differs: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'differs' if self.differs else 'agrees'}, by {self.maximum:.2g} of the range"
+
+
+def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference]:
+    """Run a model in irrun and its export in onnxruntime on the same random inputs.
+
+    Args:
+        model: The model.
+        path: Its export.
+
+    Returns:
+        One entry per output.
+
+    Raises:
+        InputError: onnxruntime is missing, or the inputs of the model are of dynamic rank.
+        ExecutionError: onnxruntime cannot run the model.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise InputError("verifying requires onnxruntime: pip install onnxruntime") from None
+    from irrun.data.load import load_inputs
+    from irrun.runtime.request import compile_model
+
+    inputs = load_inputs(["random"], model)
+    compiled = compile_model(model)
+    expected = compiled(inputs)
+    names = [spec.any_name for spec in model.inputs]
+    arrays = [np.asarray(value) for value in _list_inputs(inputs, names)]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
+        used = {value.name for value in session.get_inputs()}
+        feeds = {name: array for name, array in zip(names, arrays, strict=True) if name in used}
+        found = session.run([value.name for value in session.get_outputs()][: len(model.outputs)], feeds)
+    except Exception as error:  # onnxruntime's exceptions have no common base
+        raise ExecutionError(f"onnxruntime cannot run the exported model: {error}") from error
+    outputs = name_outputs(model.outputs)
+    return [
+        _compare(name, np.asarray(expected[i]), np.asarray(value))
+        for i, (name, value) in enumerate(zip(outputs, found, strict=True))
+    ]
+
+
+def _list_inputs(inputs: Any, names: list[str]) -> list[Any]:
+    if isinstance(inputs, dict):
+        return [inputs[name] for name in names]
+    return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+
+
+def _compare(name: str, expected: Array, found: Array) -> Difference:
+    """Compare the values of an output."""
+    if expected.shape != found.shape:
+        return Difference(name, float("inf"), True)
+    if expected.dtype.kind in "OSU":
+        same = [str(a) for a in expected.flat] == [str(b) for b in found.flat]
+        return Difference(name, 0.0 if same else float("inf"), not same)
+    tolerance = NARROW_TOLERANCE if expected.dtype.itemsize == 2 and expected.dtype.kind not in "iu" else TOLERANCE
+    a, b = expected.astype(np.float64), found.astype(np.float64)
+    same_special = (a == b) | (np.isnan(a) & np.isnan(b))
+    if not (np.isfinite(a) & np.isfinite(b) | same_special).all():
+        return Difference(name, float("inf"), True)
+    finite = a[np.isfinite(a)]
+    scale = max(float(np.abs(finite).max(initial=0)), 1e-30)
+    with np.errstate(invalid="ignore"):
+        worst = float(np.where(same_special, 0, np.abs(a - b)).max(initial=0)) / scale
+    return Difference(name, worst, worst > tolerance)

@@ -1,0 +1,84 @@
+"""Exported operations in onnxruntime agree with irrun, for a sample of the cases of the conformance tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("openvino")
+
+import onnx
+import onnxruntime as ort
+from conformance.harness import GENERATORS, build_model, compare_outputs, list_cases, load_generators
+
+import irrun
+from irrun.export.site import RULES, find_rule
+
+load_generators()
+find_rule("")  # imports all rules
+
+#: Cases of an operation.
+SAMPLE = 3
+#: Types that onnxruntime's Python API passes as NumPy arrays.
+TYPES = "?bhilqBHILQfde"
+
+
+def choose_cases(type, since):
+    """Return cases of an operation whose inputs and outputs can be passed to onnxruntime."""
+    cases = [
+        case
+        for case in list_cases(type, since)
+        if case.build is None
+        and all(x.dtype.char in TYPES or x.dtype == object for x in case.parameter_values)
+        and all(x is None or x.size for x in case.inputs)
+    ]
+    return [fix_parameters(case) for case in cases[:: max(1, len(cases) // SAMPLE)][:SAMPLE]]
+
+
+def fix_parameters(case):
+    """Return a case whose axes, shapes and other lists of integers are constants, as in models."""
+    lists = {i for i, x in enumerate(case.inputs) if i and x is not None and x.dtype.kind in "iu" and x.ndim < 2}
+    if case.note == "axes as Parameters":
+        lists = {1}
+    return replace(case, constants=sorted({*case.constants, *lists}))
+
+
+def run_exported(path, values, names):
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    used = {value.name for value in session.get_inputs()}
+    return session.run(None, {n: v for n, v in zip(names, values, strict=True) if n in used})
+
+
+@pytest.mark.parametrize(("type", "since"), sorted(key for key in GENERATORS if f"{key[0]}-{key[1]}" in RULES), ids=str)
+def test_exported_operation_agrees(type, since, tmp_path):
+    import openvino as ov
+
+    agreed, refused = 0, []
+    for case in choose_cases(type, since):
+        ov.serialize(build_model(type, since, case), tmp_path / "model.xml")
+        model = irrun.read_model(tmp_path / "model.xml")
+        try:
+            irrun.export_onnx(model, tmp_path / "model.onnx")
+        except irrun.UnsupportedError as error:
+            refused.append(str(error))
+            continue
+        onnx.checker.check_model(str(tmp_path / "model.onnx"))
+        compiled = irrun.compile_model(model, precision="declared")
+        results = compiled(list(case.parameter_values))
+        expected = [np.asarray(results[i]) for i in range(len(compiled.outputs))]
+        found = run_exported(tmp_path / "model.onnx", case.parameter_values, [s.any_name for s in model.inputs])
+        case.tolerance = TOLERANCES.get(expected[0].dtype.char, case.tolerance)
+        compare_outputs(found[: len(expected)], expected, case, f"{case.note} {case.attributes}")
+        agreed += 1
+    assert agreed or not choose_cases(type, since), refused
+
+
+#: Relative and absolute tolerances: onnxruntime's sums and functions round differently.
+TOLERANCES = {"f": (1e-4, 1e-4), "e": (2e-2, 2e-2), "d": (1e-4, 1e-4)}
