@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from irrun.distributed.jobs import Job
-from irrun.distributed.records import RECORDS
+from irrun.distributed.records import RECORDS, read_json
 from irrun.errors import InputError
 from irrun.runtime.compilation import is_installed
 
@@ -98,7 +98,7 @@ def read_manifest(root: Path) -> dict[str, Any] | None:
     try:
         if not path.is_file():
             return None
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_json(path)
         if not isinstance(manifest, dict) or not {"model", "samples", "options"} <= set(manifest):
             raise ValueError("it does not describe a run")
         if not isinstance(manifest["options"], dict):

@@ -22,12 +22,15 @@ __all__ = [
     "describe_file",
     "describe_files",
     "get_record_path",
+    "read_json",
     "write_json",
     "write_record",
 ]
 
 #: The folder of the records.
 RECORDS = "irrun-chunks"
+#: The key of the checksum of a JSON file.
+CHECKSUM = "checksum"
 #: The states of rows: computed, not readable, not accepted by the model, and not reached yet.
 DONE, SKIPPED, FAILED, PENDING = "done", "skipped", "failed", "pending"
 
@@ -104,6 +107,26 @@ def write_record(root: Path, chunk: int, record: Record) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON file as a whole or not at all."""
+    """Write a JSON file with its checksum, as a whole or not at all."""
+    text = json.dumps({**value, CHECKSUM: _compute_checksum(value)})
     with atomic_write(path) as file:
-        file.write(json.dumps(value).encode())
+        file.write(text.encode())
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file without its checksum, which files of older versions do not have.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is not JSON, or its checksum differs.
+        RecursionError: It is nested too deeply.
+    """
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(value, dict) and value.pop(CHECKSUM, None) not in (None, _compute_checksum(value)):
+        raise ValueError("its checksum differs")
+    return value
+
+
+def _compute_checksum(value: Mapping[str, Any]) -> int:
+    """Return the CRC-32 of a content, except for its checksum."""
+    return zlib.crc32(json.dumps({k: v for k, v in value.items() if k != CHECKSUM}, sort_keys=True).encode())

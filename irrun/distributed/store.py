@@ -14,7 +14,6 @@ records. What a record states is believed only if its files are intact.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,7 +32,7 @@ from irrun.distributed.manifest import (
     parse_outputs,
     read_manifest,
 )
-from irrun.distributed.records import RECORDS, Record, describe_file, get_record_path, write_json
+from irrun.distributed.records import RECORDS, Record, describe_file, get_record_path, read_json, write_json
 from irrun.distributed.rows import write_rows
 from irrun.errors import InputError
 
@@ -123,6 +122,11 @@ class ResultStore:
             self._create_array(group, name, output)
         self.outputs = dict(outputs)
         self._manifest["outputs"] = {name: [list(output.shape), output.dtype] for name, output in outputs.items()}
+        self._describe_arrays()
+
+    def _describe_arrays(self) -> None:
+        """Write the manifest with the sizes and checksums of the metadata of all arrays."""
+        self._manifest["metadata"] = {name: describe_file(self.root / name / "zarr.json") for name in self.outputs}
         write_json(self.root / MANIFEST, self._manifest)
 
     def write_rows(self) -> None:
@@ -130,11 +134,11 @@ class ResultStore:
         import zarr
 
         library: Any = zarr
-        group = self._repair_group()
-        write_rows(self.root / ROWS, group.require_group(ROWS), self.job, self.records)
+        self._repair_group()
+        write_rows(self.root / ROWS, self._repair_group(ROWS), self.job, self.records)
         if any(record.ragged for record in self.records.values()):
-            for name in self.outputs:
-                group.require_group(f"{RAGGED}/{name}")
+            for name in ("", *self.outputs):
+                self._repair_group(RAGGED, name)
         library.consolidate_metadata(str(self.root))
 
     def remove_if_useless(self) -> bool:
@@ -152,7 +156,7 @@ class ResultStore:
         """Return the record of a chunk, or None if it or a file that it describes is damaged."""
         rows = self.job.get_range(chunk)
         try:
-            record = Record.parse(json.loads(path.read_text(encoding="utf-8")))
+            record = Record.parse(read_json(path))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         expected = {get_chunk_file(name, output, chunk) for name, output in self.outputs.items()}
@@ -162,27 +166,37 @@ class ResultStore:
         is_intact = all(describe_file(self.root / name) == found for name, found in record.files.items())
         return record if is_intact else None
 
-    def _repair_group(self) -> Any:
-        """Return the group, which is created again if its metadata is missing or damaged."""
+    def _repair_group(self, *names: str) -> Any:
+        """Return the group, or one inside of it, which is created again if its metadata is missing or damaged."""
+        folder = self.root.joinpath(*names)
         try:
-            return open_group(self.root, "a")
+            group = open_group(folder, "a")
+            if not dict(group.attrs):
+                return group
         except Exception:  # Zarr raises many types of exceptions for invalid metadata
-            (self.root / "zarr.json").unlink(missing_ok=True)
-            return open_group(self.root, "a")
+            pass
+        (folder / "zarr.json").unlink(missing_ok=True)
+        return open_group(folder, "a")
 
     def _repair_arrays(self) -> None:
         """Create the arrays again that are missing or damaged; the rows in them are computed again."""
-        group = self._repair_group()
+        group, is_changed = self._repair_group(), False
+        known = self._manifest.get("metadata") or {}  # manifests of older versions have none
         for name, output in self.outputs.items():
             shape, chunks = self._get_layout(output)
             try:
                 array = group[name]
                 dtype = "string" if array.dtype.kind in "OT" else array.dtype.str
                 is_intact = (array.shape, array.chunks, dtype) == (shape, chunks, output.dtype)
+                if name in known:
+                    is_intact &= describe_file(self.root / name / "zarr.json") == tuple(known[name])
             except Exception:  # as above
                 is_intact = False
             if not is_intact:
                 self._create_array(group, name, output)
+                is_changed = True
+        if is_changed:
+            self._describe_arrays()
 
     def _create_array(self, group: Any, name: str, output: OutputArray) -> None:
         shutil.rmtree(self.root / name, ignore_errors=True)  # damaged metadata would stop Zarr from overwriting it

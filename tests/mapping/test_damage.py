@@ -15,6 +15,7 @@ pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")
 
 from irrun.distributed import MapOptions, jobs, manifest, map_inputs  # noqa: E402
+from irrun.distributed.records import write_json  # noqa: E402
 
 COUNT = 40
 
@@ -43,7 +44,7 @@ def test_damaged_manifests_are_refused(output, scheduler, text):
 @pytest.mark.parametrize("outputs", [[1], {"y": 1}, {"y": [[4], "nonsense"]}, {"../y": [[4], "<f4"]}])
 def test_damaged_descriptions_of_outputs_are_refused(output, scheduler, outputs):
     text = json.loads((output / "irrun.json").read_text())
-    (output / "irrun.json").write_text(json.dumps({**text, "outputs": outputs}))
+    write_json(output / "irrun.json", {**text, "outputs": outputs})
     with pytest.raises(irrun.InputError, match=r"irrun\.json is damaged \(it does not describe the outputs\)"):
         resume(output, scheduler)
 
@@ -55,7 +56,16 @@ def write_into(name, text):
 def edit_record(**values):
     def edit(output):
         path = output / "irrun-chunks" / "00000001.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+        write_json(path, {**json.loads(path.read_text()), **values})
+
+    return edit
+
+
+def replace_text(name, before, after):
+    def edit(output):
+        text = (output / name).read_text()
+        assert before in text
+        (output / name).write_text(text.replace(before, after))
 
     return edit
 
@@ -74,7 +84,10 @@ def edit_record(**values):
         (lambda output: (output / "y/c/2/0").write_bytes((output / "y/c/0/0").read_bytes()), 8),
         (lambda output: shutil.rmtree(output / "y"), COUNT),
         (write_into("y/zarr.json", "{"), COUNT),
+        (replace_text("irrun-chunks/00000001.json", '"count": 16', '"count": 61'), 16),
+        (replace_text("y/zarr.json", '"NaN"', "0.0"), COUNT),
         (write_into("zarr.json", "[]"), 0),
+        (write_into("rows/zarr.json", "{"), 0),
         (lambda output: (output / "zarr.json").unlink(), 0),
         (lambda output: shutil.rmtree(output / "rows"), 0),
         (lambda output: (output / "rows/status/c/0").unlink(), 0),
@@ -113,7 +126,7 @@ def test_choice_of_kernels_is_kept(output, scheduler, monkeypatch):
 def test_run_with_compiled_kernels_does_not_continue_without_them(output, scheduler, monkeypatch):
     text = json.loads((output / "irrun.json").read_text())
     text["options"]["jit"] = True
-    (output / "irrun.json").write_text(json.dumps(text))
+    write_json(output / "irrun.json", text)
     monkeypatch.setattr(manifest, "is_installed", lambda: False)
     with pytest.raises(irrun.InputError, match=r"compiled kernels, which require llvmlite: pip install 'irrun\[jit\]'"):
         resume(output, scheduler)
