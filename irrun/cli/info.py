@@ -121,18 +121,24 @@ def _print_plan(plan: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"plan": plan}))
         return
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for entry in plan:
-        layers = entry["layers"]
-        others = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
-        rows.append(
-            ("  " * entry["depth"] + layers[-1] + others, "+".join(entry["operations"]), entry["implementation"])
-        )
+        layers = _shorten(entry["layers"], "  " * entry["depth"] + entry["layers"][-1])
+        rows.append((layers, "+".join(entry["operations"]), entry["implementation"]))
     print_table(("layers", "operations", "implementation"), rows, texts=("implementation",))
-    refused = [("  " * entry["depth"] + entry["layers"][-1], reason) for entry in plan for reason in entry["refused"]]
+    refused: dict[str, list[str]] = {}
+    for entry in plan:
+        for reason in entry["refused"]:
+            refused.setdefault(reason, []).append("  " * entry["depth"] + entry["layers"][-1])
     if refused:
-        click.echo("\nrewrites that do not apply")
-        print_table(("layer", "rewrite: reason"), refused, texts=("rewrite: reason",))
+        click.echo("\nrewrites and methods that do not apply")
+        rows = [(_shorten(layers, layers[0]), reason) for reason, layers in refused.items()]
+        print_table(("layers", "rewrite or method: reason"), rows, texts=("rewrite or method: reason",))
+
+
+def _shorten(names: Sequence[str], shown: str) -> str:
+    """Return one of some names, and how many others there are."""
+    return f"{shown} and {len(names) - 1} more" if len(names) > 1 else shown
 
 
 def _list_layers(model: Model, pattern: str) -> list[dict[str, Any]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from irrun.fast.depthwise import (
 )
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.errors import NoKernelError
+from irrun.fast.methods import Choice, MethodEntry, choose_method
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import BLOCK, F32, TILE
@@ -28,7 +30,7 @@ from irrun.fast.winograd import WinogradMethod, transform_filters
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import create_windows
 
-__all__ = ["METHODS", "ConvolutionKernel", "MethodEntry"]
+__all__ = ["METHODS", "ConvolutionEntry", "ConvolutionKernel"]
 
 Array = np.ndarray[Any, Any]
 
@@ -38,32 +40,19 @@ MIN_WINOGRAD_CHANNELS, MIN_WINOGRAD_TILES = 16, 25
 MAX_SHAPES = 16
 
 
-class MethodEntry(NamedTuple):
-    """A method of convolution.
-
-    Attributes:
-        name: Its name.
-        applies: Whether it is the method for a problem.
-        reason: When it is chosen.
-        prepare: Returns the filters [GROUPS, C_OUT, C_IN, kernel...] in the form that the method requires.
-        count_bytes: Returns the memory that the prepared filters take in addition.
-        create: Returns the method, from the prepared filters and the problem.
-    """
-
-    name: str
-    applies: Callable[[Problem], bool]
-    reason: str
-    prepare: Callable[[Array, Problem], Array]
-    count_bytes: Callable[[Problem], int]
-    create: Callable[[Array, Problem], Method]
-
-
 def _flatten(filters: Array, problem: Problem) -> Array:
     return filters.reshape(problem.groups, problem.c_out, -1)
 
 
-def _count_nothing(problem: Problem) -> int:
-    return 0
+@dataclass(frozen=True, eq=False)
+class ConvolutionEntry(MethodEntry[Problem]):
+    """A method of convolution, which is created from the prepared filters and the problem.
+
+    Attributes:
+        prepare: Returns the filters [GROUPS, C_OUT, C_IN, kernel...] in the form that the method requires.
+    """
+
+    prepare: Callable[[Array, Problem], Array] = _flatten
 
 
 def _suits_winograd(problem: Problem) -> bool:
@@ -78,49 +67,35 @@ def _count_bands(problem: Problem) -> int:
     return 4 * problem.groups * problem.windows.kernel[0] * count_band_rows(problem) * compute_segment_width(problem)
 
 
-#: The methods, the first that applies and whose filters fit into the memory for them is used.
-METHODS: tuple[MethodEntry, ...] = (
-    MethodEntry(
+METHODS = (
+    ConvolutionEntry(
         "banded products",
+        "depthwise convolutions, small maps and windows",
         suits_bands,
-        "depthwise, small maps and windows",
-        lambda filters, problem: make_bands(filters.reshape(problem.groups, *problem.windows.kernel), problem),
-        _count_bands,
         BandedMethod,
+        _count_bands,
+        lambda filters, problem: make_bands(filters.reshape(problem.groups, *problem.windows.kernel), problem),
     ),
-    MethodEntry(
+    ConvolutionEntry(
         "taps",
+        "depthwise convolutions along two axes with strides or dilations of 1",
         lambda problem: problem.is_depthwise and can_sum_taps(problem),
-        "depthwise, all others",
-        lambda filters, problem: filters.reshape(problem.groups, *problem.windows.kernel),
-        _count_nothing,
         TapMethod,
+        prepare=lambda filters, problem: filters.reshape(problem.groups, *problem.windows.kernel),
     ),
-    MethodEntry(
-        "vector",
-        suits_vectors,
-        "maps of one element",
-        _flatten,
-        _count_nothing,
-        VectorMethod,
+    ConvolutionEntry("vector", "maps of one element", suits_vectors, VectorMethod),
+    ConvolutionEntry(
+        "product", "windows of one element", lambda problem: max(problem.windows.kernel) == 1, PointwiseMethod
     ),
-    MethodEntry(
-        "product",
-        lambda problem: max(problem.windows.kernel) == 1,
-        "windows of one element",
-        _flatten,
-        _count_nothing,
-        PointwiseMethod,
-    ),
-    MethodEntry(
+    ConvolutionEntry(
         "Winograd F(2x2, 3x3)",
-        _suits_winograd,
         f"3x3, stride 1, at least {MIN_WINOGRAD_CHANNELS} channels and {MIN_WINOGRAD_TILES} tiles",
-        lambda filters, problem: transform_filters(filters[0]),
-        lambda problem: 16 * 4 * problem.c_in * problem.c_out,
+        _suits_winograd,
         WinogradMethod,
+        lambda problem: 16 * 4 * problem.c_in * problem.c_out,
+        lambda filters, problem: transform_filters(filters[0]),
     ),
-    MethodEntry("columns", lambda problem: True, "all others", _flatten, _count_nothing, ColumnMethod),
+    ConvolutionEntry("columns", "all others", lambda problem: True, ColumnMethod),
 )
 
 
@@ -197,16 +172,13 @@ class ConvolutionKernel:
         method(data, blocks, _make_finish(bound, blocks))
         return result
 
-    def describe(self, shape: tuple[int, ...] | None) -> str:
-        """Return the method for data of a shape and why it is chosen, or that it depends on the shape.
+    def choose(self, shape: tuple[int, ...]) -> Choice:
+        """Return the method for data of a shape.
 
-        Args:
-            shape: Shape of the data; None if it is not known.
+        Raises:
+            NoKernelError: The data does not match the filters.
         """
-        if shape is None:
-            return "chosen by the shape of the data"
-        entry = self._choose(self._make_problem(shape))
-        return f"{entry.name}: {entry.reason}"
+        return self._choose(self._make_problem(shape))
 
     def _make_problem(self, shape: tuple[int, ...]) -> Problem:
         groups, c_out, c_in = self.filters.shape[:3]
@@ -230,17 +202,16 @@ class ConvolutionKernel:
             raise NoKernelError("the result is empty")
         return Problem(shape[0], groups, c_in, c_out, tuple(spatial), windows)
 
-    def _choose(self, problem: Problem) -> MethodEntry:
-        for entry in METHODS[:-1]:
-            if entry.applies(problem):
-                size = entry.count_bytes(problem)
-                if not size or _make_key(entry, problem) in self._prepared or self._packed.fits(size):
-                    return entry
-        return METHODS[-1]
+    def _choose(self, problem: Problem) -> Choice:
+        def fits(entry: MethodEntry[Problem], size: int) -> bool:
+            return _make_key(entry, problem) in self._prepared or self._packed.fits(size)
+
+        return choose_method(METHODS, problem, fits)
 
     def _prepare(self, shape: tuple[int, ...]) -> tuple[Problem, Method]:
         problem = self._make_problem(shape)
-        entry = self._choose(problem)
+        entry = self._choose(problem).entry
+        assert isinstance(entry, ConvolutionEntry)
         key = _make_key(entry, problem)
         filters = self._prepared.get(key)
         if filters is None:
@@ -252,7 +223,7 @@ class ConvolutionKernel:
         return problem, entry.create(filters, problem)
 
 
-def _make_key(entry: MethodEntry, problem: Problem) -> tuple[str, int | None]:
+def _make_key(entry: MethodEntry[Problem], problem: Problem) -> tuple[str, int | None]:
     """Return the name of a method and what its prepared filters depend on."""
     return entry.name, compute_segment_width(problem) if entry.create is BandedMethod else None
 
@@ -296,7 +267,12 @@ def make_kernel(
         original = filters
         filters = filters * scale.reshape(*filters.shape[:2], *[1] * (filters.ndim - 2))
         site.packed.reserve(filters.nbytes, original)
-    return ConvolutionKernel(filters, site.attributes, site.packed, chain)
+    kernel = ConvolutionKernel(filters, site.attributes, site.packed, chain)
+    if site.shape is None:
+        site.description = "chosen by the shape of the data"
+    else:
+        site.set_choice(kernel.choose(site.shape))
+    return kernel
 
 
 @specializes("Convolution-1", "GroupConvolution-1")

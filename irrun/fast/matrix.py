@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,12 +13,14 @@ from irrun.fast.alignment import align
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.errors import NoKernelError
 from irrun.fast.fused import FusedKernel
-from irrun.fast.panels import WIDTH, PanelProduct, make_panel_product
+from irrun.fast.methods import MethodEntry, choose_method
+from irrun.fast.panels import WIDTH, PanelProduct, count_panel_bytes, make_panel_product, suits_panels
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, TILE, Array, Memo, freeze
+from irrun.limits import format_size
 from irrun.threads import PART_MULTIPLE, FinishPart, copy_unaligned, count_parts, multiply_matrices, run_parallel
 
-__all__ = ["ProductKernel", "make_product_kernel"]
+__all__ = ["METHODS", "ProductKernel", "make_product_kernel"]
 
 #: Weights of up to so many bytes are copied to the layout in which products of few rows are fastest.
 MAX_COPIED_BYTES = 1 << 20
@@ -27,20 +30,122 @@ MIN_ROWS, MAX_ROWS = 2, 64
 MAX_UNDIVIDED = 1 << 20
 
 
+class Product(NamedTuple):
+    """A product with constant weights.
+
+    Attributes:
+        kernel: The product alone.
+        shape: The shape [K, N] of the weights.
+        multiply: Multiplies a matrix [M, K] by the weights, and applies a function to the parts of the result. None
+            if the product is not divided.
+        undivided_rows: Matrices of so many rows are not divided.
+    """
+
+    kernel: SpecializedKernel
+    shape: tuple[int, int]
+    multiply: Callable[[Array, FinishPart], Array] | None
+    undivided_rows: int = 0
+
+
+class _Problem:
+    """A product whose method is chosen.
+
+    Args:
+        site: The call site.
+        weights: The constant input.
+    """
+
+    def __init__(self, site: CallSite, weights: Array) -> None:
+        self.site, self.constant = site, weights
+        #: f32, shape [K, N].
+        self.weights = self.orient(weights)
+
+    def orient(self, weights: Array) -> Array:
+        """Return a view [K, N] of weights."""
+        return weights.T if self.site.attributes.get("transpose_b", False) else weights
+
+    @cached_property
+    def panels(self) -> PanelProduct | None:
+        """The product in panels, whose memory is reserved, or None if memory does not suffice."""
+        return make_panel_product(self.weights, self.site.packed)
+
+    def create(self) -> Product:
+        """Choose the method, and return its product."""
+        choice = choose_method(METHODS, self, lambda entry, size: self.panels is not None)
+        self.site.set_choice(choice)
+        product: Product = choice.entry.create(self)
+        return product
+
+
+def _create_panels(problem: _Problem) -> Product:
+    product = problem.panels
+    assert product is not None
+    return Product(PanelKernel(problem.site, product), product.shape, product.multiply)
+
+
+def _create_copied(problem: _Problem) -> Product:
+    """Copy the weights part by part in the first call, and as a whole in the second."""
+
+    @Memo
+    def kernels(is_aligned: bool) -> SpecializedKernel:
+        prepared = align(problem.constant) if is_aligned else problem.constant
+        if is_aligned:
+            problem.site.packed.originals.count_copy(prepared.nbytes, problem.constant)
+        return _multiply_by_weights(problem.site, _prepare_weights(problem.orient(prepared)))
+
+    calls = itertools.count()
+
+    def compute(a: Array) -> Any:
+        return kernels[next(calls) > 0](a)
+
+    inner, columns = problem.weights.shape
+    return Product(compute, (inner, columns), None)
+
+
+def _create_plain(problem: _Problem) -> Product:
+    prepared = _prepare_weights(problem.weights)
+
+    def multiply(rows: Array, finish: FinishPart) -> Array:
+        return multiply_matrices(rows, prepared, finish=finish)
+
+    inner, columns = prepared.shape
+    undivided_rows = 0 if prepared.flags.c_contiguous else MAX_ROWS
+    is_divided = problem.weights.flags.aligned
+    kernel = _multiply_by_weights(problem.site, prepared)
+    return Product(kernel, (inner, columns), multiply if is_divided else None, undivided_rows)
+
+
+METHODS = (
+    MethodEntry[_Problem](
+        f"panels of {WIDTH} columns",
+        f"at least {WIDTH} columns, where BLAS multiplies small matrices without copies",
+        lambda problem: suits_panels(problem.weights),
+        _create_panels,
+        lambda problem: count_panel_bytes(problem.weights),
+    ),
+    MethodEntry[_Problem](
+        "aligned copies",
+        "weights at unaligned places of the file; the first run copies them part by part",
+        lambda problem: not problem.weights.flags.aligned and problem.site.aligns_weights,
+        _create_copied,
+    ),
+    MethodEntry[_Problem](
+        "products from the left",
+        f"transposed weights of more than {format_size(MAX_COPIED_BYTES)}, if there are {MIN_ROWS} to {MAX_ROWS} rows",
+        lambda problem: not problem.weights.flags.c_contiguous and problem.weights.nbytes > MAX_COPIED_BYTES,
+        _create_plain,
+    ),
+    MethodEntry[_Problem]("products from the right", "all others", lambda problem: True, _create_plain),
+)
+
+
 @specializes("MatMul-1")
 def specialize_matmul(site: CallSite) -> SpecializedKernel | None:
     """Prepare constant weights, or skip the checks of shapes."""
     transpose_a, transpose_b = site.attributes.get("transpose_a", False), site.attributes.get("transpose_b", False)
     weights = site.get_constant(1)
     if weights is not None:
-        if not _has_weights(site, weights):
-            return None
-        product = make_panel_product(weights.T if transpose_b else weights, site.packed)
-        if product is not None:
-            return PanelKernel(site, product)
-        if weights.flags.aligned or not site.aligns_weights:
-            return _multiply_by_weights(site, _prepare_weights(weights, transpose_b))
-        return _multiply_by_unaligned_weights(site, weights, transpose_b)
+        return _Problem(site, weights).create().kernel if _has_weights(site, weights) else None
     if site.variable_inputs != (0, 1):
         return None
     call_plain, matmul = site.call_plain, np.matmul
@@ -77,32 +182,21 @@ class PanelKernel:
             return self.product.multiply(a)
         return self.product.multiply(a.reshape(-1, self.inner)).reshape(*a.shape[:-1], self.columns)
 
-    def describe(self, shape: tuple[int, ...] | None) -> str:
-        """Return how products are computed."""
-        return f"panels of {WIDTH} columns: small products, for which BLAS does not copy its operands"
-
 
 class ProductKernel(FusedKernel):
     """A product with constant weights, and the elementwise operations that follow it, which are applied to its parts.
 
     Args:
-        kernel: The product alone, for matrices that are not divided.
-        shape: The shape [K, N] of the weights.
+        product: The product.
+        multiply: See `Product`.
         chain: The operations that follow.
-        multiply: Multiplies a matrix [M, K] by the weights, and applies a function to the parts of the result.
-        undivided_rows: Matrices of so many rows are not divided.
     """
 
     def __init__(
-        self,
-        kernel: SpecializedKernel,
-        shape: tuple[int, int],
-        chain: ElementwiseChain,
-        multiply: Callable[[Array, FinishPart], Array],
-        undivided_rows: int,
+        self, product: Product, multiply: Callable[[Array, FinishPart], Array], chain: ElementwiseChain
     ) -> None:
-        super().__init__(kernel, 1, chain)
-        self.shape, self.multiply, self.undivided_rows = shape, multiply, undivided_rows
+        super().__init__(product.kernel, 1, chain)
+        self.shape, self.multiply, self.undivided_rows = product.shape, multiply, product.undivided_rows
 
     def __call__(self, *inputs: Array) -> Array:
         """Compute the product and what follows; see `FusedKernel`."""
@@ -119,25 +213,15 @@ class ProductKernel(FusedKernel):
         return self.multiply(a.reshape(count, inner), bound.apply_to_rows).reshape(shape)
 
 
-def make_product_kernel(site: CallSite, chain: ElementwiseChain) -> ProductKernel | None:
+def make_product_kernel(site: CallSite, chain: ElementwiseChain) -> FusedKernel | None:
     """Return the kernel of MatMul and what follows, or None if its weights are not a constant matrix of f32."""
     weights = site.get_constant(1)
     if weights is None or weights.dtype is not F32 or not _has_weights(site, weights):
         return None
-    is_transposed = site.attributes.get("transpose_b", False)
-    product = make_panel_product(weights.T if is_transposed else weights, site.packed)
-    if product is not None:
-        return ProductKernel(PanelKernel(site, product), product.shape, chain, product.multiply, 0)
-    if not weights.flags.aligned:
-        return None
-    prepared = _prepare_weights(weights, is_transposed)
-
-    def multiply(rows: Array, finish: FinishPart) -> Array:
-        return multiply_matrices(rows, prepared, finish=finish)
-
-    inner, columns = prepared.shape
-    undivided_rows = 0 if prepared.flags.c_contiguous else MAX_ROWS
-    return ProductKernel(_multiply_by_weights(site, prepared), (inner, columns), chain, multiply, undivided_rows)
+    product = _Problem(site, weights).create()
+    if product.multiply is None:
+        return FusedKernel(product.kernel, 1, chain)
+    return ProductKernel(product, product.multiply, chain)
 
 
 def _has_weights(site: CallSite, weights: Array) -> bool:
@@ -146,10 +230,8 @@ def _has_weights(site: CallSite, weights: Array) -> bool:
     return site.variable_inputs == (0,) and weights.ndim == 2 and weights.dtype == F32 and not is_transposed
 
 
-def _prepare_weights(weights: Array, is_transposed: bool) -> Array:
-    """Return weights as [K, N], in the layout in which products are fastest if they are small."""
-    if is_transposed:
-        weights = weights.T
+def _prepare_weights(weights: Array) -> Array:
+    """Return weights [K, N] in the layout in which products are fastest if they are small."""
     if weights.nbytes <= MAX_COPIED_BYTES and not weights.flags.c_contiguous:
         weights = freeze(np.ascontiguousarray(weights))
     return weights
@@ -179,24 +261,6 @@ def _multiply_by_weights(site: CallSite, weights: Array) -> SpecializedKernel:
         if a.ndim == 2:
             return multiply(a)
         return multiply(a.reshape(-1, inner)).reshape(*a.shape[:-1], columns)
-
-    return compute
-
-
-def _multiply_by_unaligned_weights(site: CallSite, weights: Array, is_transposed: bool) -> SpecializedKernel:
-    """Return a kernel that copies the weights part by part in its first call, and as a whole in the second."""
-
-    @Memo
-    def kernels(is_aligned: bool) -> SpecializedKernel:
-        prepared = align(weights) if is_aligned else weights
-        if is_aligned:
-            site.packed.originals.count_copy(prepared.nbytes, weights)
-        return _multiply_by_weights(site, _prepare_weights(prepared, is_transposed))
-
-    calls = itertools.count()
-
-    def compute(a: Array) -> Any:
-        return kernels[next(calls) > 0](a)
 
     return compute
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.fused import FusedKernel
+from irrun.fast.methods import Choice, MethodEntry, choose_method
 from irrun.fast.reduction import is_short_axis
 from irrun.fast.softmax import MAX_PRODUCT_LENGTH, exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
@@ -152,7 +153,7 @@ def _create_log_softmax(axis: int) -> Callable[..., Array]:
     return compute
 
 
-def _normalize_axes(axes: Axes, rank: int) -> Axes | None:
+def _make_positive(axes: Axes, rank: int) -> Axes | None:
     """Return the axes in [0, rank), or None if they are invalid or empty."""
     if not axes or not all(-rank <= axis < rank for axis in axes):
         return None
@@ -238,29 +239,70 @@ def make_normalization_kernel(site: CallSite, chain: ElementwiseChain) -> Normal
     return NormalizationKernel(kernel, int(axes.item()), partial(_create_row_mvn, epsilon, is_inside, divides), chain)
 
 
+class _Problem(NamedTuple):
+    """Data that is normalized.
+
+    Attributes:
+        shape: Its shape.
+        axes: The axes that are normalized, not negative.
+        epsilon: f32, a scalar that is added to the deviation.
+        is_inside: Whether it is added inside the square root.
+        divides: Whether the data is divided by the deviation.
+    """
+
+    shape: tuple[int, ...]
+    axes: Axes
+    epsilon: Array
+    is_inside: bool
+    divides: bool
+
+
+def _normalize_last_axis(problem: _Problem) -> Callable[[Array], Array]:
+    length = problem.shape[-1]
+    function = _create_row_mvn(problem.epsilon, problem.is_inside, problem.divides, length)
+    return lambda x: apply_in_blocks(function, x.reshape(-1, length), (1,)).reshape(x.shape)
+
+
+def _normalize_axes(problem: _Problem) -> Callable[[Array], Array]:
+    function = _create_mvn(*problem)
+    return lambda x: function(x) if x.size <= TILE else apply_in_blocks(function, x, problem.axes)
+
+
+METHODS = (
+    MethodEntry[_Problem](
+        "products with ones",
+        f"the last axis, of at most {MAX_PRODUCT_LENGTH} elements",
+        lambda problem: problem.axes == (len(problem.shape) - 1,) and problem.shape[-1] <= MAX_PRODUCT_LENGTH,
+        _normalize_last_axis,
+    ),
+    MethodEntry[_Problem]("sums along the axes", "all others", lambda problem: True, _normalize_axes),
+)
+
+
 def _specialize_mvn(site: CallSite, get_axes: Callable[[int], Axes], *, is_inside: bool) -> SpecializedKernel:
     call_plain, divides = site.call_plain, bool(site.attributes.get("normalize_variance", True))
     epsilon = freeze(np.array(site.attributes["eps"], np.float32))
 
-    @Memo
-    def functions(shape: tuple[int, ...]) -> tuple[Callable[..., Array] | None, Axes]:
-        """Return the function and its axes; without axes it is a function of rows."""
-        axes = _normalize_axes(get_axes(len(shape)), len(shape)) or ()
+    def choose(shape: tuple[int, ...]) -> tuple[Choice, _Problem] | None:
+        """Return the method for data of a shape, or None where the plain kernel stays."""
+        axes = _make_positive(get_axes(len(shape)), len(shape))
         if not axes or not math.prod(shape):
-            return None, axes
-        if axes == (len(shape) - 1,) and shape[-1] <= MAX_PRODUCT_LENGTH:
-            return _create_row_mvn(epsilon, is_inside, divides, shape[-1]), ()
-        return _create_mvn(shape, axes, epsilon, is_inside, divides), axes
+            return None
+        problem = _Problem(shape, axes, epsilon, is_inside, divides)
+        return choose_method(METHODS, problem), problem
+
+    @Memo
+    def functions(shape: tuple[int, ...]) -> Callable[[Array], Array] | None:
+        found = choose(shape)
+        return None if found is None else found[0].entry.create(found[1])
 
     def compute(x: Array) -> Any:
-        function, axes = functions[x.shape]
-        if function is None or x.dtype is not F32:
-            return call_plain(x)
-        if not axes:
-            rows = x.reshape(-1, x.shape[-1])
-            return apply_in_blocks(function, rows, (1,)).reshape(x.shape)
-        return function(x) if x.size <= TILE else apply_in_blocks(function, x, axes)
+        function = functions[x.shape]
+        return call_plain(x) if function is None or x.dtype is not F32 else function(x)
 
+    found = None if site.shape is None else choose(site.shape)
+    if found is not None:
+        site.set_choice(found[0])
     return compute
 
 

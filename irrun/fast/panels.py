@@ -22,7 +22,7 @@ from irrun.fast.support import freeze
 from irrun.forks import make_lock
 from irrun.threads import FinishPart, count_parts, get_thread_count, map_parallel, run_parallel, split_range
 
-__all__ = ["PanelProduct", "make_panel_product", "multiply_in_blocks"]
+__all__ = ["PanelProduct", "count_panel_bytes", "make_panel_product", "multiply_in_blocks", "suits_panels"]
 
 Array = np.ndarray[Any, Any]
 
@@ -49,6 +49,16 @@ _products: weakref.WeakValueDictionary[tuple[Any, ...], PanelProduct] = weakref.
 _lock = make_lock()
 
 
+def suits_panels(weights: Array) -> bool:
+    """Return whether products with weights [K, N] are faster in panels than by other methods."""
+    return bool(weights.shape[0]) and weights.shape[1] >= WIDTH and has_small_kernels()
+
+
+def count_panel_bytes(weights: Array) -> int:
+    """Return the memory that panels of weights take in addition."""
+    return weights.nbytes if weights.nbytes > MAX_VIEWED_BYTES else 0
+
+
 def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | None:
     """Return the product with weights in panels, or None if other methods are faster or memory does not suffice.
 
@@ -58,13 +68,13 @@ def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | N
         weights: f32, shape [K, N], in any layout and alignment. They never change.
         memory: What panels may take.
     """
-    if not weights.shape[0] or weights.shape[1] < WIDTH or not has_small_kernels():
+    if not suits_panels(weights):
         return None
     key = (weights.__array_interface__["data"][0], weights.shape, weights.strides)
     with _lock:
         product = _products.get(key)
         if product is None:
-            is_large = weights.nbytes > MAX_VIEWED_BYTES
+            is_large = count_panel_bytes(weights) > 0
             if is_large and not _reserve(memory, weights):
                 return None
             product = _products[key] = PanelProduct(weights, memory if is_large else None)

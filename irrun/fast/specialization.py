@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from irrun.fast.methods import Choice
 from irrun.fast.modules import MODULES
 from irrun.fast.packing import PackedMemory
 from irrun.ops._support.operation import Operation
@@ -42,6 +43,9 @@ class CallSite:
         output_count: The number of outputs that have consumers or precede one that has.
         packed: What weights may take that the kernel keeps in another form.
         aligns_weights: Whether the kernel may keep an aligned copy of a constant that is not aligned.
+        shape: The shape of the first input, if it is known.
+        description: Which implementation the kernel is, and why. Specializers that choose among several set it.
+        refused: The names of other implementations, each with the reason why it was not chosen.
     """
 
     operation: Operation
@@ -51,6 +55,9 @@ class CallSite:
     output_count: int
     packed: PackedMemory = field(default_factory=lambda: PackedMemory(DEFAULT_PACKED_BYTES))
     aligns_weights: bool = False
+    shape: tuple[int, ...] | None = None
+    description: str = ""
+    refused: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def variable_inputs(self) -> tuple[int, ...]:
@@ -68,6 +75,14 @@ class CallSite:
     def has_input(self, position: int) -> bool:
         """Return whether an input is connected."""
         return position < len(self.constants) and not self.is_absent[position]
+
+    def set_choice(self, choice: Choice) -> None:
+        """Keep which method the kernel is, and why not the others."""
+        self.description, self.refused = choice.description, choice.refused
+
+    def describe(self) -> str:
+        """Return which implementation the kernel is: its description, or else what the specializer does."""
+        return self.description or get_summary(self.operation)
 
     def call_plain(self, *inputs: Array) -> Any:
         """Call the plain kernel with the inputs that are not constant."""

@@ -27,6 +27,21 @@ def test_plan_lists_fused_layers_and_implementations(tmp_path, capsys):
     assert table[2].startswith("layer3             ShapeOf       return the same array")
 
 
+def test_plan_states_why_other_methods_do_not_apply(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("IRRUN_JIT", "off")
+    attributes = 'eps="1e-6" across_channels="true"'
+    text = chain("MVN", "Sin", "MVN", shape=(2, 3, 4), versions=["opset2"] * 3, data=[attributes, "", attributes])
+    path = str(write(tmp_path, text))
+    main(["info", path, "--plan", "--json"])
+    first, *_, last = json.loads(capsys.readouterr().out)["plan"]
+    reason = "use products with ones: only for the last axis, of at most 4096 elements"
+    for entry in (first, last):
+        assert entry["implementation"].startswith("sums along the axes: all others")
+        assert entry["refused"] == [reason]
+    main(["info", path, "--plan"])
+    assert capsys.readouterr().out.splitlines()[-1].split("  ") == ["layer2 and 1 more", reason]
+
+
 @pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
 def test_plan_describes_compiled_kernels(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("IRRUN_JIT", "on")

@@ -13,6 +13,7 @@ from irrun.fast.convolution import METHODS, ConvolutionKernel
 from irrun.fast.convolution_problem import Problem
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.packing import PackedMemory, allocate_kept
+from irrun.fast.specialization import CallSite, specialize
 from irrun.fast.winograd import WinogradMethod, transform_filters
 from irrun.ops._support.windows import create_windows
 from irrun.threads import use_threads
@@ -111,8 +112,8 @@ def test_maps_of_one_element_are_multiplied_as_vectors(batch):
     actual, expected = compute("vector", data, filters)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
     kernel = ConvolutionKernel(filters, ATTRIBUTES, PackedMemory(0))
-    assert kernel.describe(data.shape).startswith("vector")
-    assert not kernel.describe((batch, 9, 1, 2)).startswith("vector")
+    assert kernel.choose(data.shape).entry.name.startswith("vector")
+    assert not kernel.choose((batch, 9, 1, 2)).entry.name.startswith("vector")
     np.testing.assert_array_equal(kernel(data), actual.astype(F32))
     padded = ConvolutionKernel(filters, {**ATTRIBUTES, "pads_begin": [1, 0], "pads_end": [-1, 0]}, PackedMemory(0))
     np.testing.assert_array_equal(padded(data), 0)
@@ -159,8 +160,9 @@ def test_attributes_of_sequences_may_be_empty(attributes):
     data, filters = make_floats((2, 6, 30), 1), make_floats((6, 1, 1, 5), 2)
     options = {name: attributes.get(name, []) for name in ATTRIBUTES}
     check("GroupConvolution-1", [data, filters], options, constants=(1,), compare=compare_sums)
-    assert (
-        ConvolutionKernel(filters, options, PackedMemory(1 << 20)).describe(data.shape).startswith(("banded", "taps"))
+    assert ConvolutionKernel(filters, options, PackedMemory(1 << 20)).choose(data.shape).entry.name in (
+        "banded products",
+        "taps",
     )
 
 
@@ -253,11 +255,11 @@ def test_prepared_filters_stay_within_their_memory():
     unlimited, limited = PackedMemory(1 << 26), PackedMemory(1000)
     kernel = ConvolutionKernel(filters, attributes, unlimited)
     result = kernel(data)
-    assert kernel.describe(data.shape).startswith("Winograd")
+    assert kernel.choose(data.shape).entry.name.startswith("Winograd")
     assert unlimited.used == 16 * 64 * 64 * 4
     kernel = ConvolutionKernel(filters, attributes, limited)
     np.testing.assert_allclose(kernel(data), result, rtol=0, atol=1e-3)
-    assert kernel.describe(data.shape).startswith("columns")
+    assert kernel.choose(data.shape).entry.name.startswith("columns")
     assert limited.used == 0
 
 
@@ -266,7 +268,7 @@ def test_depthwise_without_memory_for_bands_sums_taps():
     memory = PackedMemory(1 << 20)
     kernel = ConvolutionKernel(filters, ATTRIBUTES, memory)
     result = kernel(data)
-    assert kernel.describe(data.shape).startswith("banded products")
+    assert kernel.choose(data.shape).entry.name.startswith("banded products")
     assert memory.used == 4 * 3 * 4 * 15 * 13  # three segments of 13 results, which depend on 15 columns
     kernel(data[..., :-1, :].copy())  # another height has the same bands
     assert memory.used == 4 * 3 * 4 * 15 * 13
@@ -275,7 +277,7 @@ def test_depthwise_without_memory_for_bands_sums_taps():
         memory.reserve(used)
         kernel = ConvolutionKernel(filters, ATTRIBUTES, memory)
         np.testing.assert_allclose(kernel(data), result, rtol=0, atol=2e-5)
-        assert kernel.describe(data.shape).startswith("taps")
+        assert kernel.choose(data.shape).entry.name.startswith("taps")
         assert memory.used == used
 
 
@@ -322,5 +324,29 @@ def test_windows_in_the_padding_alone_are_zero():
 
 
 def test_description_of_unknown_shape_says_so():
-    kernel = ConvolutionKernel(make_floats((1, 4, 4, 3, 3)), ATTRIBUTES, PackedMemory(0))
-    assert kernel.describe(None) == "chosen by the shape of the data"
+    filters = make_floats((4, 4, 3, 3))
+    site = CallSite(find_operation("Convolution-1"), ATTRIBUTES, (None, filters), (False, False), output_count=1)
+    specialize(site)
+    assert (site.describe(), site.refused) == ("chosen by the shape of the data", ())
+
+
+def test_reasons_against_other_methods_are_stated():
+    filters = make_floats((32, 32, 3, 3))
+    for limit, expected in ((0, "columns"), (1 << 20, "Winograd F(2x2, 3x3)")):
+        site = CallSite(
+            find_operation("Convolution-1"),
+            ATTRIBUTES,
+            (None, filters),
+            (False, False),
+            output_count=1,
+            packed=PackedMemory(limit),
+            shape=(1, 32, 16, 16),
+        )
+        specialize(site)
+        assert site.describe().startswith(f"{expected}: ")
+        refused = dict(site.refused)
+        names = ["banded products", "taps", "vector", "product", *["Winograd F(2x2, 3x3)"] * (not limit)]
+        assert list(refused) == names
+        assert refused["banded products"] == "only for depthwise convolutions, small maps and windows"
+        if not limit:
+            assert refused[names[-1]] == "its weights of 0.0625 MiB exceed the memory for prepared weights"

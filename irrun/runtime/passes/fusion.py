@@ -22,7 +22,7 @@ from irrun.fast.specialization import CallSite, specialize
 from irrun.runtime.passes.engine import View
 from irrun.runtime.passes.fusion_regions import Region, RegionFinder
 from irrun.runtime.passes.phases import Resources
-from irrun.runtime.passes.specialization import describe_kernel, make_site
+from irrun.runtime.passes.specialization import list_refusals, make_site
 from irrun.runtime.program import Instruction, Program, Refusal
 
 __all__ = ["run"]
@@ -63,9 +63,9 @@ def _fuse_region(program: Program, region: Region, packed: PackedMemory) -> Inst
         kernel = _make_anchor_kernel(site, chain)
         inputs = (*(region.anchor.inputs[i] for i in site.variable_inputs), *region.inputs[1:])
         names = ", ".join(member.operation.type for member in region.members[1:])
-        own = kernel.kernel if isinstance(kernel, FusedKernel) else kernel
-        implementation = "plain" if own == site.call_plain else describe_kernel(own, region.anchor)
-        description = f"{implementation}; with {names}"
+        is_plain = isinstance(kernel, FusedKernel) and kernel.kernel == site.call_plain
+        description = f"{'plain' if is_plain else site.describe()}; with {names}"
+        program.refusals += list_refusals(site, region.anchor)
     return replace(
         last,
         kernel=kernel,

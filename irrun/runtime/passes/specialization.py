@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from irrun.fast.packing import PackedMemory
-from irrun.fast.specialization import DEFAULT_PACKED_BYTES, CallSite, get_summary, specialize
+from irrun.fast.specialization import DEFAULT_PACKED_BYTES, CallSite, specialize
 from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import ABSENT, Instruction, Program, Refusal
 
-__all__ = ["describe_kernel", "make_site", "run", "specialize_instructions"]
+__all__ = ["list_refusals", "make_site", "run", "specialize_instructions"]
 
 
 def run(program: Program, resources: Resources) -> None:
@@ -34,6 +31,7 @@ def make_site(program: Program, instruction: Instruction, packed: PackedMemory) 
     """Return what is known about an instruction."""
     constants = tuple(program.initial[s] if s in program.constant_layers else None for s in instruction.inputs)
     is_absent = tuple(s == ABSENT for s in instruction.inputs)
+    declared = instruction.layer.inputs[0].shape if instruction.layer.inputs else None
     return CallSite(
         instruction.operation,
         instruction.attributes,
@@ -42,24 +40,13 @@ def make_site(program: Program, instruction: Instruction, packed: PackedMemory) 
         len(instruction.outputs),
         packed,
         not program.unaligned.isdisjoint(instruction.inputs),
+        declared.get_min_shape() if declared is not None and declared.is_static else None,
     )
 
 
-def describe_kernel(kernel: Callable[..., Any], instruction: Instruction) -> str:
-    """Return which implementation a specialized kernel is.
-
-    Args:
-        kernel: The specialized kernel.
-        instruction: The instruction that it computes.
-    """
-    describe = getattr(kernel, "describe", None)
-    if describe is None:
-        return get_summary(instruction.operation)
-    port = instruction.layer.inputs[0] if instruction.layer.inputs else None
-    shape = None
-    if port is not None and port.shape is not None and port.shape.is_static:
-        shape = port.shape.get_min_shape()
-    return str(describe(shape))
+def list_refusals(site: CallSite, instruction: Instruction) -> list[Refusal]:
+    """Return why the specializer of an instruction did not choose other implementations."""
+    return [Refusal(instruction.layer.name, f"use {name}", reason) for name, reason in site.refused]
 
 
 def _specialize_instruction(program: Program, instruction: Instruction, packed: PackedMemory) -> Instruction:
@@ -68,12 +55,12 @@ def _specialize_instruction(program: Program, instruction: Instruction, packed: 
     site = make_site(program, instruction, packed)
     try:
         kernel = specialize(site)
-        description = describe_kernel(kernel, instruction) if kernel is not None else ""
     except Exception as error:  # constants that the plain kernel refuses, with a message, when it runs
         program.refusals.append(Refusal(instruction.layer.name, "specialize", str(error)))
         return instruction
     if kernel is None:
         return instruction
+    program.refusals += list_refusals(site, instruction)
     inputs = tuple(instruction.inputs[i] for i in site.variable_inputs)
     return Instruction(
         kernel,
@@ -84,5 +71,5 @@ def _specialize_instruction(program: Program, instruction: Instruction, packed: 
         frees=instruction.frees,
         plain=(instruction,),
         is_observed=instruction.is_observed,
-        description=description,
+        description=site.describe(),
     )

@@ -1,0 +1,85 @@
+"""Methods: implementations of an operation among which the shapes, the weights and the processor decide.
+
+A table lists the methods of an operation. The first that applies, and whose prepared weights fit into the memory for
+them, is chosen; `irrun info --plan` shows which one that is, and why the methods before it are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from irrun.fast.errors import NoKernelError
+from irrun.limits import format_size
+
+__all__ = ["Choice", "MethodEntry", "choose_method"]
+
+P = TypeVar("P")
+
+
+def _count_nothing(problem: object) -> int:
+    return 0
+
+
+@dataclass(frozen=True, eq=False)
+class MethodEntry(Generic[P]):
+    """A method for problems of a type.
+
+    Attributes:
+        name: Its name.
+        reason: When it is chosen.
+        applies: Whether it is the method for a problem.
+        create: Returns the method; what it gets besides the problem is up to the table.
+        count_bytes: Returns the memory that prepared weights take in addition.
+    """
+
+    name: str
+    reason: str
+    applies: Callable[[P], bool]
+    create: Callable[..., Any]
+    count_bytes: Callable[[P], int] = _count_nothing
+
+
+class Choice(NamedTuple):
+    """The method that was chosen.
+
+    Attributes:
+        entry: The method.
+        refused: The names of the methods before it in the table, each with the reason why it was not chosen.
+    """
+
+    entry: MethodEntry[Any]
+    refused: tuple[tuple[str, str], ...]
+
+    @property
+    def description(self) -> str:
+        """The name of the method, and when it is chosen."""
+        return f"{self.entry.name}: {self.entry.reason}"
+
+
+def choose_method(
+    methods: Sequence[MethodEntry[P]],
+    problem: P,
+    fits: Callable[[MethodEntry[P], int], bool] = lambda entry, size: True,
+) -> Choice:
+    """Return the first method that applies.
+
+    Args:
+        methods: The table.
+        problem: The problem.
+        fits: Whether the prepared weights of a method, which take so many bytes, fit into the memory for them.
+
+    Raises:
+        NoKernelError: None applies.
+    """
+    refused = []
+    for entry in methods:
+        if not entry.applies(problem):
+            refused.append((entry.name, f"only for {entry.reason}"))
+            continue
+        size = entry.count_bytes(problem)
+        if not size or fits(entry, size):
+            return Choice(entry, tuple(refused))
+        refused.append((entry.name, f"its weights of {format_size(size)} exceed the memory for prepared weights"))
+    raise NoKernelError("no method applies")
