@@ -6,9 +6,9 @@
 
 `resume` maps photos on two workers, kills one, stops the run, resumes it, and compares the results bit by bit with
 those of one process. `overhead` is the CPU time of all processes per input besides that of the model. `memory` is the
-proportional set size (PSS) of a second worker. `throughput` compares one with two workers and requires an idle
-machine. Targets: nothing lost or computed twice, 1 ms per input, the activations plus 60 MB per worker, 1.8 times the
-throughput.
+proportional set size (PSS) of a second worker. `throughput` compares one, two and four workers and requires an
+idle machine. Targets: nothing lost or computed twice, 1 ms per input, the activations plus 60 MB per worker, 1.8 times
+the throughput.
 """
 
 from __future__ import annotations
@@ -216,21 +216,25 @@ def find_activations(name: str) -> int:
 
 
 def check_memory(name: str, folder: Path) -> bool:
-    """Compare the memory of one and two workers."""
-    (_, first), (_, second) = (run_map(name, folder, 96, workers) for workers in (1, 2))
+    """Compare the memory of one, two and four workers."""
+    first, second, fourth = (run_map(name, folder, 96, workers)[1] for workers in (1, 2, 4))
     activations = find_activations(name)
     further, limit = second - first, activations + 60 * 10**6
     print(
-        f"memory of {name}: {first / 1e6:.0f} MB for one worker, {further / 1e6:.0f} MB for the second; "
+        f"memory of {name}: {first / 1e6:.0f} MB for one worker, {further / 1e6:.0f} MB for the second, "
+        f"{(fourth - second) / 2e6:.0f} MB each for the third and fourth; "
         f"activations {activations / 1e6:.0f} MB, target {limit / 1e6:.0f} MB"
     )
     return further <= limit
 
 
 def check_throughput(name: str, folder: Path) -> bool:
-    """Compare the throughput of one and two workers."""
-    (one, _), (two, _) = (run_map(name, folder, SAMPLES[name], workers) for workers in (1, 2))
-    print(f"throughput of {name}: {one:.2f} per second on one worker, {two:.2f} on two: {two / one:.2f} times")
+    """Compare the throughput of one, two and four workers; that of four depends on the number of cores."""
+    one, two, four = (run_map(name, folder, SAMPLES[name], workers)[0] for workers in (1, 2, 4))
+    print(
+        f"throughput of {name}: {one:.2f} per second on one worker, {two:.2f} on two: {two / one:.2f} times, "
+        f"{four:.2f} on four: {four / one:.2f} times ({os.cpu_count()} cores)"
+    )
     return two >= 1.8 * one
 
 
