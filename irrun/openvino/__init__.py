@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from irrun.openvino import layout_helpers as layout_helpers
 from irrun.openvino.async_queue import AsyncInferQueue as AsyncInferQueue
@@ -26,6 +26,7 @@ from irrun.openvino.infer_request import ProfilingInfo as ProfilingInfo
 from irrun.openvino.infer_request import VariableState as VariableState
 from irrun.openvino.layout import Layout as Layout
 from irrun.openvino.model import Model as Model
+from irrun.openvino.module_names import ModuleFinder
 from irrun.openvino.node import ConstOutput as ConstOutput
 from irrun.openvino.node import DescriptorTensor as DescriptorTensor
 from irrun.openvino.node import DiscreteTypeInfo as DiscreteTypeInfo
@@ -51,6 +52,7 @@ from irrun.openvino.shape import Symbol as Symbol
 from irrun.openvino.tensor import RemoteTensor as RemoteTensor
 from irrun.openvino.tensor import Tensor as Tensor
 from irrun.openvino.tensor import TensorVector as TensorVector
+from irrun.openvino.utils.data_helpers import tensor_from_file as tensor_from_file
 from irrun.openvino.version import Version as Version
 from irrun.openvino.version import get_version as get_version
 
@@ -60,13 +62,14 @@ if TYPE_CHECKING:
     from irrun.openvino import helpers as helpers
     from irrun.openvino import op as op
     from irrun.openvino import properties as properties
-    from irrun.openvino import runtime as runtime
     from irrun.openvino import utils as utils
 
 __version__ = get_version()
 
 #: Submodules that are imported when they are first used.
 _SUBMODULES = (
+    "_offline_transformations",
+    "_pyopenvino",
     "exceptions",
     "experimental",
     "frontend",
@@ -90,11 +93,8 @@ def shutdown() -> None:
     """Do nothing: there are no plugins to unload."""
 
 
-def tensor_from_file(path: Any) -> Tensor:
-    """Return a tensor with the bytes of a file."""
-    import numpy as np
-
-    return Tensor(np.fromfile(path, np.uint8))
+#: `runtime` and `_pyopenvino`, the names of releases from 2022 on, stand for this package.
+sys.meta_path.insert(0, ModuleFinder(__name__))  # first, since the other finders would load modules again
 
 
 def __getattr__(name: str) -> types.ModuleType:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from irrun.openvino.node import Node, Output, as_output
+from irrun.openvino.node import Node, make_constant
+from irrun.openvino.ports import Output, as_output
 from irrun.openvino.results import OVDict as OVDict
 
 __all__ = [
     "OVDict",
     "classproperty",
     "deprecated",
+    "deprecatedclassproperty",
     "get_cmake_path",
+    "make_postponed_constant",
     "numpy_to_c",
     "replace_node",
     "replace_output_update_name",
@@ -52,6 +55,16 @@ def get_cmake_path() -> str:
 def deprecated(*_: Any, **__: Any) -> Callable[[Any], Any]:
     """Return a decorator that does nothing."""
     return lambda function: function
+
+
+def deprecatedclassproperty(*_: Any, **__: Any) -> Callable[[Any], Any]:
+    """Return a decorator that makes a function a property of its class."""
+    return classproperty
+
+
+def make_postponed_constant(maker: Callable[[], Any]) -> Node:
+    """Return a Constant of the tensor that a function returns, which is called at once."""
+    return make_constant(maker())
 
 
 class classproperty:  # noqa: N801

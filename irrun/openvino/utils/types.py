@@ -2,51 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from irrun.openvino.element_type import Type
-from irrun.openvino.factories import as_outputs
+from irrun.openvino.exceptions import OVTypeError
 from irrun.openvino.factories import make_constant as make_constant_node
-from irrun.openvino.node import Node, Output, as_output
-from irrun.openvino.shape import Shape
+from irrun.openvino.node import Node, Output
 
 __all__ = [
+    "NodeInput",
+    "NumericData",
+    "NumericType",
+    "ScalarData",
+    "TensorShape",
     "as_node",
     "as_nodes",
     "get_dtype",
     "get_element_type",
     "get_element_type_str",
     "get_ndarray",
+    "get_numpy_ctype",
     "get_shape",
     "make_constant_node",
+    "openvino_to_numpy_types_map",
+    "openvino_to_numpy_types_str_map",
 ]
 
 
-def get_element_type(data_type: Any, bitwidth: int | None = None) -> Type:
+TensorShape = list[int]
+NumericData = int | float | np.ndarray[Any, Any]
+NumericType = type | np.dtype[Any]
+ScalarData = int | float
+NodeInput = Node | NumericData
+
+_NUMPY_TYPES: list[tuple[str, Any]] = [
+    ("boolean", bool),
+    ("boolean", np.bool_),
+    ("f16", np.float16),
+    ("f32", np.float32),
+    ("f64", np.float64),
+    ("i8", np.int8),
+    ("i16", np.int16),
+    ("i32", np.int32),
+    ("i64", np.int64),
+    ("u8", np.uint8),
+    ("u16", np.uint16),
+    ("u32", np.uint32),
+    ("u64", np.uint64),
+    ("bf16", np.uint16),
+    ("string", str),
+    ("string", np.str_),
+    ("string", bytes),
+    ("string", np.bytes_),
+]
+
+openvino_to_numpy_types_map: list[tuple[Type, Any]] = [(getattr(Type, name), dtype) for name, dtype in _NUMPY_TYPES]
+openvino_to_numpy_types_str_map = [(name, dtype) for name, dtype in _NUMPY_TYPES if name != "bf16"]
+
+
+def get_element_type(data_type: Any) -> Type:
     """Return the element type of a type of Python or NumPy.
 
     Args:
-        data_type: int, float, or what `Type` accepts.
-        bitwidth: The width of a type that is int or float.
+        data_type: int and float, which are types of 32 bits, bool, str, bytes, or what `np.dtype` accepts.
+
+    Raises:
+        OVTypeError: There is no such element type.
     """
-    if data_type is int:
-        return Type(np.dtype(f"i{(bitwidth or 32) // 8}"))
-    if data_type is float:
-        return Type(np.dtype(f"f{(bitwidth or 32) // 8}"))
-    return Type(data_type)
+    if data_type in (int, float):
+        return Type.i32 if data_type is int else Type.f32
+    for element_type, dtype in openvino_to_numpy_types_map:
+        if dtype == data_type:
+            return element_type
+    raise OVTypeError("Unidentified data type %s", data_type)
 
 
-def get_element_type_str(data_type: Any, bitwidth: int | None = None) -> str:
-    """Return the name of the element type of a type of Python or NumPy."""
-    return get_element_type(data_type, bitwidth).to_string()
+def get_element_type_str(data_type: Any) -> str:
+    """Return the name of the element type of a type of Python or NumPy; see `get_element_type`."""
+    return get_element_type(data_type).to_string()
 
 
-def get_dtype(openvino_type: Type, bitwidth: int | None = None) -> Any:
-    """Return the type of NumPy for an element type."""
-    return openvino_type.to_dtype()
+def get_numpy_ctype(openvino_type: Type) -> Any:
+    """Return the type of Python or NumPy for an element type.
+
+    Raises:
+        OVTypeError: There is no such type.
+    """
+    for element_type, dtype in openvino_to_numpy_types_map:
+        if element_type == openvino_type:
+            return dtype
+    raise OVTypeError("Unidentified data type %s", openvino_type)
+
+
+def get_dtype(openvino_type: Type) -> Any:
+    """Return the type of NumPy for an element type; see `get_numpy_ctype`."""
+    return np.dtype(get_numpy_ctype(openvino_type))
 
 
 def get_ndarray(data: Any) -> Any:
@@ -55,8 +107,10 @@ def get_ndarray(data: Any) -> Any:
 
 
 def get_shape(data: Any) -> Any:
-    """Return the shape of a value as a list or `Shape`."""
-    return data.shape if isinstance(data, (Node, Output)) else Shape(list(np.asarray(data).shape))
+    """Return the shape of an array, the length of a list as a list, and an empty list for a number."""
+    if isinstance(data, list):
+        return [len(data)]
+    return getattr(data, "shape", [])
 
 
 def as_node(input_value: Any, name: str | None = None) -> Any:
@@ -66,7 +120,6 @@ def as_node(input_value: Any, name: str | None = None) -> Any:
     return make_constant_node(input_value, name=name)
 
 
-def as_nodes(*input_values: Any, name: str | None = None) -> Sequence[Any]:
+def as_nodes(*input_values: Any, name: str | None = None) -> list[Any]:
     """Return nodes for nodes, outputs and values."""
-    outputs = as_outputs(input_values)
-    return [None if output is None else as_output(output) for output in outputs]
+    return [as_node(value, name) for value in input_values]

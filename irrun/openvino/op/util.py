@@ -1,0 +1,205 @@
+"""Variables, the connections of bodies, and classes of nodes with common properties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from irrun.openvino.element_type import Type
+from irrun.openvino.ports import DiscreteTypeInfo
+from irrun.openvino.shape import PartialShape
+
+__all__ = [
+    "ArithmeticReduction",
+    "BinaryElementwiseArithmetic",
+    "BinaryElementwiseComparison",
+    "BinaryElementwiseLogical",
+    "BodyOutputDescription",
+    "ConcatOutputDescription",
+    "IndexReduction",
+    "InvariantInputDescription",
+    "MergedInputDescription",
+    "SliceInputDescription",
+    "UnaryElementwiseArithmetic",
+    "Variable",
+    "VariableInfo",
+]
+
+
+class VariableInfo:
+    """The shape, element type and name of a variable.
+
+    Attributes:
+        data_shape: The shape.
+        data_type: The element type.
+        variable_id: The name.
+    """
+
+    def __init__(self) -> None:
+        self.data_shape = PartialShape.dynamic()
+        self.data_type = Type.dynamic
+        self.variable_id = ""
+
+
+class Variable:
+    """A variable, which ReadValue and Assign nodes refer to.
+
+    Args:
+        info: Its shape, element type and name.
+    """
+
+    def __init__(self, info: VariableInfo) -> None:
+        self.update(info)
+
+    def get_info(self) -> VariableInfo:
+        """Return shape, element type and name."""
+        return self._info
+
+    @property
+    def info(self) -> VariableInfo:
+        """Shape, element type and name."""
+        return self._info
+
+    def get_id(self) -> str:
+        """Return the name."""
+        return self._info.variable_id
+
+    def update(self, info: VariableInfo) -> None:
+        """Set shape, element type and name."""
+        self._info = info
+
+
+_Description = TypeVar("_Description", bound="_BodyPort")
+
+
+@dataclass
+class _BodyPort:
+    """A connection between a port of a loop and its body."""
+
+    def copy(self: _Description) -> _Description:
+        """Return a copy."""
+        return replace(self)
+
+    def get_type_info(self) -> DiscreteTypeInfo:
+        """Return the class of the connection."""
+        return DiscreteTypeInfo(type(self).__name__, "util")
+
+
+@dataclass
+class InvariantInputDescription(_BodyPort):
+    """An input that all iterations get unchanged.
+
+    Attributes:
+        input_index: The number of the input.
+        body_parameter_index: The number of the Parameter of the body.
+    """
+
+    input_index: int = 0
+    body_parameter_index: int = 0
+
+
+@dataclass
+class MergedInputDescription(_BodyPort):
+    """An input for the first iteration; later ones get a result of the one before.
+
+    Attributes:
+        input_index: The number of the input.
+        body_parameter_index: The number of the Parameter of the body.
+        body_value_index: The number of the Result of the body.
+    """
+
+    input_index: int = 0
+    body_parameter_index: int = 0
+    body_value_index: int = 0
+
+
+@dataclass
+class SliceInputDescription(_BodyPort):
+    """An input of which each iteration gets a slice.
+
+    Attributes:
+        input_index: The number of the input.
+        body_parameter_index: The number of the Parameter of the body.
+        start: The start of the first slice.
+        stride: The distance of the slices.
+        part_size: The length of a slice.
+        end: The end of the last slice, inclusive.
+        axis: The axis.
+    """
+
+    input_index: int = 0
+    body_parameter_index: int = 0
+    start: int = 0
+    stride: int = 0
+    part_size: int = 0
+    end: int = 0
+    axis: int = 0
+
+
+@dataclass
+class BodyOutputDescription(_BodyPort):
+    """An output that is a result of one iteration.
+
+    Attributes:
+        body_value_index: The number of the Result of the body.
+        output_index: The number of the output.
+        iteration: The iteration; -1 is the last one.
+    """
+
+    body_value_index: int = 0
+    output_index: int = 0
+    iteration: int = -1
+
+
+@dataclass
+class ConcatOutputDescription(_BodyPort):
+    """An output that concatenates the results of all iterations.
+
+    Attributes:
+        body_value_index: The number of the Result of the body.
+        output_index: The number of the output.
+        start: The start of the first slice.
+        stride: The distance of the slices.
+        part_size: The length of a slice.
+        end: The end of the last slice, inclusive.
+        axis: The axis.
+    """
+
+    body_value_index: int = 0
+    output_index: int = 0
+    start: int = 0
+    stride: int = 0
+    part_size: int = 0
+    end: int = 0
+    axis: int = 0
+
+
+class _Abstract:
+    """A class of C++ that no node of Python is an instance of."""
+
+    def __init__(self) -> None:
+        raise TypeError(f"openvino.op.util.{type(self).__name__}: No constructor defined!")
+
+
+class UnaryElementwiseArithmetic(_Abstract):
+    """Arithmetic operations of one input."""
+
+
+class BinaryElementwiseArithmetic(_Abstract):
+    """Arithmetic operations of two inputs."""
+
+
+class BinaryElementwiseComparison(_Abstract):
+    """Comparisons of two inputs."""
+
+
+class BinaryElementwiseLogical(_Abstract):
+    """Logical operations of two inputs."""
+
+
+class ArithmeticReduction(_Abstract):
+    """Reductions to sums, products, means and extremes."""
+
+
+class IndexReduction(_Abstract):
+    """Reductions to indices."""

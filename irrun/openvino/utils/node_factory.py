@@ -1,0 +1,82 @@
+"""`NodeFactory`, which creates nodes by the name of their type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from irrun.openvino.custom_operation import Extension, OpExtension
+from irrun.openvino.exceptions import UserInputError
+from irrun.openvino.node import Node, create_node
+from irrun.openvino.ports import Output
+
+__all__ = ["DEFAULT_OPSET", "NodeFactory"]
+
+DEFAULT_OPSET = "opset13"
+
+
+class NodeFactory:
+    """Creates nodes of an opset, and of extensions that are written in Python.
+
+    Args:
+        opset_version: The name of the opset.
+    """
+
+    def __init__(self, opset_version: str = DEFAULT_OPSET) -> None:
+        self._opset = opset_version
+        self._operations: dict[str, Any] = {}
+
+    def create(
+        self,
+        op_type_name: str,
+        arguments: Sequence[Node | Output] | None = None,
+        attributes: dict[str, Any] | None = None,
+    ) -> Node:
+        """Create a node.
+
+        Args:
+            op_type_name: The type, such as "Gather".
+            arguments: The inputs. A node stands for all of its outputs.
+            attributes: The attributes by name; others get their defaults.
+
+        Raises:
+            RuntimeError: The opset has no such operation, or the arguments do not fit it.
+            UserInputError: There are attributes but no arguments.
+        """
+        if arguments is None and attributes is not None:
+            raise UserInputError(f'Error: cannot create "{op_type_name}" op without arguments.')
+        outputs = [o for a in arguments or () for o in ([a] if isinstance(a, Output) else a.outputs())]
+        if op_type_name in self._operations:
+            node: Node = self._operations[op_type_name](*outputs)
+            for name, value in (attributes or {}).items():
+                node.set_attribute(name, value)
+            return node
+        return create_node(op_type_name, self._opset, outputs, attributes)
+
+    def add_extension(self, extension: Any) -> None:
+        """Add operations.
+
+        Args:
+            extension: A class derived from `Op`, an `OpExtension`, or a list of them.
+
+        Raises:
+            RuntimeError: The extension is a compiled library.
+            TypeError: The extension is anything else.
+        """
+        if isinstance(extension, Iterable) and not isinstance(extension, str):
+            for item in extension:
+                self.add_extension(item)
+            return
+        operation = extension.operation if isinstance(extension, OpExtension) else extension
+        if isinstance(operation, type) and issubclass(operation, Node):
+            name = getattr(getattr(operation, "class_type_info", None), "name", "Op")
+            self._operations[operation.__name__ if name == "Op" else name] = operation
+        elif isinstance(extension, Extension) or hasattr(extension, "__fspath__") or isinstance(extension, str):
+            raise RuntimeError(f"cannot add the extension {extension!r}: irrun runs operations that are in Python only")
+        else:
+            raise TypeError(f"Unknown argument type: {type(extension)}")
+
+
+def _get_node_factory(opset_version: str | None = None) -> NodeFactory:
+    """Return a factory for the nodes of an opset."""
+    return NodeFactory(opset_version or DEFAULT_OPSET)
