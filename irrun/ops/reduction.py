@@ -174,15 +174,15 @@ def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
 def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the square root of the sum of squares along `axes`.
 
-    Roots of integers are truncated. Without axes, the result is the absolute values, as in the reference
-    implementation.
+    Roots of integers are rounded to the nearest integer, as in the reference implementation; OpenVINO's CPU plugin
+    truncates them. Without axes, the result is the absolute values, as in the reference implementation.
 
     Spec:
         ReduceL2-4
     """
     squares = _reduce(np.add, np.multiply(data, data), _read_axes(axes, data.ndim), keep_dims)
     root = np.asarray(np.sqrt(squares))
-    return root if data.dtype.kind == "f" else cast_to_integers(root, data.dtype)
+    return root if data.dtype.kind == "f" else cast_to_integers(np.rint(root), data.dtype)
 
 
 @op("ReduceLogicalAnd", since=1, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(1))

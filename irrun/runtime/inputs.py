@@ -86,7 +86,7 @@ def convert_input(value: ArrayLike, spec: TensorSpec) -> Array:
     """Convert a value to the element type of an input.
 
     As in OpenVINO, floats are cast to any type of floats. Other conversions must not change a value, and floats are
-    never converted to integers.
+    never converted to integers. A scalar is accepted as one element where the shape has one dimension.
 
     Args:
         value: An array, or anything that `np.asarray` accepts.
@@ -99,6 +99,8 @@ def convert_input(value: ArrayLike, spec: TensorSpec) -> Array:
         InputError: The type or the shape does not match.
     """
     array = _convert_type(value, spec)
+    if array.ndim == 0 and spec.partial_shape is not None and spec.partial_shape.is_compatible((1,)):
+        array = array.reshape(1)
     if spec.partial_shape is not None and not spec.partial_shape.is_compatible(array.shape):
         reason = _explain_shape(array.shape, spec.partial_shape)
         raise InputError(f"input {spec} does not accept shape {list(array.shape)}: {reason}")

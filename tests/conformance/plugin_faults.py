@@ -625,6 +625,18 @@ expected = [2**40 + 1]
         actual="[1]",
     ),
     _rounding(
+        "plugin-root-of-integers",
+        "ReduceL2 of integers truncates the root",
+        text="OpenVINO's own tests and the reference implementation of Sqrt round it to the nearest integer.",
+        code="""
+x = ops.parameter([1, 3], i32)
+model = ov.Model([ops.reduce_l2(x, np.array([1]), False)], [x])
+actual = run_plugin(model, np.array([[3, 4, 6]], i32))
+expected = [8]
+""",
+        actual="[7]",
+    ),
+    _rounding(
         "plugin-avg-pool",
         "AvgPool of integers rounds the quotient",
         text="The specification, like the reference implementation for some of the types, truncates it. Without "

@@ -107,6 +107,7 @@ WITHOUT_EFFECT: dict[tuple[str, str], str] = {
     ): "the reference implementation ignores it",
     ("GenerateProposals-9", "nms_eta"): "the reference implementation ignores it",
     ("LSTMCell-1", "weights_format"): "the order is always f, i, c, o",
+    ("RMSNorm-extension", "compute_type"): "concerns plugins only",
     ("ReadValue-6", "variable_shape"): "the model declares the variable",
     ("ReadValue-6", "variable_type"): "the model declares the variable",
     ("RegionYolo-1", "anchors"): "only converters use it",

@@ -128,7 +128,7 @@ def test_pooling_of_regions_rejects_invalid_shapes_and_indices():
         psroi_pooling_1(data, np.zeros((1, 5), F32), output_dim=2, group_size=2, spatial_scale=1.0)
     with pytest.raises(InputError, match="offsets"):
         deformable_psroi_pooling_1(
-            data, np.zeros((1, 5), F32), np.zeros((1, 2, 3, 3), F32), output_dim=3, spatial_scale=1.0, part_size=2
+            data, np.zeros((1, 5), F32), np.zeros((1, 2, 3, 3), F32), output_dim=3, spatial_scale=1.0, part_size=4
         )
     with pytest.raises(InputError, match="expected a scale for each map"):
         experimental_detectron_roi_feature_extractor_6(rois, data, output_size=2, sampling_ratio=2, pyramid_scales=[])
@@ -479,7 +479,7 @@ def test_psroi_rejects_each_wrong_size():
     assert psroi_pooling_1(data, rois, group_size=2, **size, **bilinear).shape == (1, 2, 2, 2)
     with pytest.raises(InputError, match="group_size is 0, expected at least 1"):
         psroi_pooling_1(data, rois, group_size=0, **size, **bilinear)
-    for wrong in ({"group_size": 0}, {"group_size": 1}, {"group_size": 2, "spatial_bins_x": 0}):
+    for wrong in ({"group_size": 0}, {"group_size": 3}, {"group_size": 2, "spatial_bins_x": 0}):
         with pytest.raises(InputError, match="channels"):
             deformable_psroi_pooling_1(data, rois, **{**size, **wrong})
     with pytest.raises(InputError, match="expected a divisor of 2 output channels"):
@@ -487,6 +487,20 @@ def test_psroi_rejects_each_wrong_size():
     for shape in ((2, 2, 2, 2), (1, 2, 1, 2), (1, 2, 2, 1), (2, 2, 2)):
         with pytest.raises(InputError, match=r"offsets has shape .*, expected \[1, 2 \* classes, 2, 2\]"):
             deformable_psroi_pooling_1(data, rois, np.zeros(shape, F32), group_size=2, part_size=2, **size)
+
+
+def test_deformable_pooling_reads_the_first_channels_and_offsets():
+    rng = np.random.default_rng(3)
+    data, rois = rng.normal(size=(2, 11, 5, 6)).astype(F32), np.array([[1, 0, 1, 3, 4], [0, 2, 0, 5, 3]], F32)
+    offsets = rng.normal(size=(2, 2, 3, 4)).astype(F32)
+    attributes = {"output_dim": 2, "group_size": 2, "spatial_scale": 1.0, "spatial_bins_x": 2, "spatial_bins_y": 3}
+    for part_size in (1, 2):
+        used = offsets.reshape(-1)[: 4 * part_size**2].reshape(2, 2, part_size, part_size)
+        actual, expected = (
+            deformable_psroi_pooling_1(x, rois, y, part_size=part_size, trans_std=0.1, **attributes)
+            for x, y in ((data, offsets), (data[:, :8], used))
+        )
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_region_yolo_rejects_each_wrong_size():

@@ -51,7 +51,7 @@ PER_ELEMENT = {
     "NotEqual Power Range RegionYolo Relu Round Sigmoid Sign Sin Sinh Sqrt Subtract Tan Tanh Xor",
     2: "BatchNormInference Clamp GatherCompressed LeakyRelu PRelu SquaredDifference Swish SwishCPU",
     3: "Elu GLU GRN NormalizeL2 PowerStatic RoPE SoftPlus SoftSign SwiGLU",
-    4: "FakeConvert HSigmoid HardSigmoid RMS Selu",
+    4: "FakeConvert HSigmoid HardSigmoid RMS RMSNorm Selu",
     5: "Gelu HSwish LogSoftmax Mish Softmax",
     6: "BGRtoNV12 I420toBGR I420toRGB NV12toBGR NV12toRGB RGBtoNV12",
     7: "FakeQuantize GroupNormalization",

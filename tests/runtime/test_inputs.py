@@ -353,3 +353,16 @@ def test_bits_of_types_that_numpy_lacks_are_accepted(element_type, size, is_acce
     else:
         with pytest.raises(irrun.InputError, match="does not accept"):
             compiled(value)
+
+
+@pytest.mark.parametrize("shape", [(1,), (-1,), ()])
+def test_scalars_are_accepted_as_one_element(tmp_path, shape):
+    compiled = irrun.compile_model(write(tmp_path, chain("Relu", shape=shape)))
+    assert compiled(np.float32(3))[0].shape == (1,) * len(shape)
+    assert compiled(np.float32(3))[0] == 3
+
+
+def test_scalars_are_not_repeated(tmp_path):
+    compiled = irrun.compile_model(write(tmp_path, chain("Relu", shape=(2,))))
+    with pytest.raises(irrun.InputError, match=r"does not accept shape \[\]"):
+        compiled(np.float32(3))

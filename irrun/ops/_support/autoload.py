@@ -44,7 +44,7 @@ def list_kernel_modules() -> Iterator[str]:
     prefix = "irrun.ops."
     for module in pkgutil.walk_packages(irrun.ops.__path__, prefix):
         name = module.name.removeprefix(prefix)
-        if not name.startswith("_"):
+        if not name.startswith(("_", "shape_rules")):
             yield name
 
 

@@ -185,6 +185,7 @@ KERNEL_MODULES: dict[str, tuple[str, ...]] = {
     "reversesequence": ("movement.reverse",),
     "rgbtonv12": ("image.color",),
     "rms": ("internal.fused_activations",),
+    "rmsnorm": ("internal.fused_activations",),
     "rnncell": ("sequence.cells",),
     "rnnsequence": ("sequence.sequences",),
     "roialign": ("detection.roi",),

@@ -180,12 +180,13 @@ def deformable_psroi_pooling_1(
     """Pool regions position-sensitively, by the average of bilinear samples in bins that are moved by learned offsets.
 
     Args:
-        data: Floating-point, shape [N, output_dim * group_size^2, H, W].
+        data: Floating-point, shape [N, C, H, W], C >= output_dim * group_size^2. Further channels are not used.
         rois: The type of `data`, shape [regions, 5]: batch, x1, y1, x2, y2.
         offsets: The type of `data`, shape [regions, 2 * offset classes, part_size, part_size], relative to the size of
-            the region. Zeros if omitted.
+            the region. Zeros if omitted. The reference implementation reads the first elements of a larger array as if
+            they had this shape.
         output_dim: Number of channels of the result.
-        spatial_scale: Scale from the coordinates of `rois` to those of `data`.
+        spatial_scale: Scale from the coordinates of `rois` to the coordinates of `data`.
         group_size: Number of bins along each axis.
         mode: The only mode, "bilinear_deformable".
         spatial_bins_x: Number of samples per bin along x.
@@ -207,8 +208,8 @@ def deformable_psroi_pooling_1(
         rois = np.where(is_absent[:, None], 0, rois).astype(rois.dtype)
     batches = check_regions(data, rois, 5)
     size = group_size
-    if size < 1 or data.shape[1] != output_dim * size * size or min(spatial_bins_x, spatial_bins_y) < 1:
-        raise InputError(f"data has {data.shape[1]} channels, expected {output_dim} * {size} * {size}")
+    if size < 1 or data.shape[1] < output_dim * size * size or min(spatial_bins_x, spatial_bins_y) < 1:
+        raise InputError(f"data has {data.shape[1]} channels, expected at least {output_dim} * {size} * {size}")
     check_allocation((len(rois), size, size, spatial_bins_x, spatial_bins_y), data.dtype)
     height, width = data.shape[2:]
     moves = None
@@ -265,7 +266,7 @@ def _place_deformable_samples(
 
 def _expand_offsets(offsets: Array, regions: int, outputs: int, size: int, parts: int) -> Array:
     """Return the offsets of each bin, [regions, outputs, 2, size, size]."""
-    if offsets.ndim != 4 or offsets.shape[0] != regions or offsets.shape[2:] != (parts, parts):
+    if offsets.ndim != 4 or offsets.shape[0] != regions or min(offsets.shape[2:]) < parts or parts < 1:
         raise InputError(
             f"offsets has shape {list(offsets.shape)}, expected [{regions}, 2 * classes, {parts}, {parts}]"
         )
@@ -274,5 +275,6 @@ def _expand_offsets(offsets: Array, regions: int, outputs: int, size: int, parts
         raise InputError(f"offsets have {classes} classes, expected a divisor of {outputs} output channels")
     part = np.arange(size) * parts // size
     label = np.arange(outputs) // (outputs // classes)
-    by_class = offsets.reshape(regions, classes, 2, parts, parts)
+    used = offsets.reshape(-1)[: regions * classes * 2 * parts * parts]
+    by_class = used.reshape(regions, classes, 2, parts, parts)
     return np.asarray(by_class[:, label][:, :, :, part][..., part])

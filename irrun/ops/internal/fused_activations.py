@@ -1,4 +1,4 @@
-"""RMS, GLU and elementwise operations of the CPU plugin."""
+"""RMS, RMSNorm, GLU and elementwise operations of the CPU plugin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from irrun.ops._support.output_type import convert_to_output_type
 from irrun.ops._support.registry import op
 from irrun.ops.activation.elementwise import gelu_7, swish_4
 
-__all__ = ["glu", "leaky_relu", "power_static", "rms", "swish_cpu"]
+__all__ = ["glu", "leaky_relu", "power_static", "rms", "rms_norm", "swish_cpu"]
 
 #: The numbers follow the enumeration GLU::GluType.
 GluType = Literal["swish", "gelu", "gelu_tanh", "0", "1", "2"]
@@ -49,6 +49,38 @@ def rms(
     if gamma is not None and elementwise_affine:
         result = result * upcast(gamma)
     return convert_to_output_type(result, output_type, data)
+
+
+@op("RMSNorm", opset="extension", kind="rowwise", flops=4)
+def rms_norm(
+    data: Array, axes: Array, scale: Array | None = None, *, epsilon: float, compute_type: str = "undefined"
+) -> Array:
+    """Compute `data / sqrt(mean(data^2, axes) + epsilon) * scale`.
+
+    The reference implementation rounds every step to the type of `data`; here the result is rounded once.
+
+    Args:
+        data: Floating-point, any shape.
+        axes: Integer scalar or [n]: the axes of the mean.
+        scale: The type of `data`, broadcast to it; 1 if omitted.
+        epsilon: A small number that avoids a division by zero.
+        compute_type: The type that plugins compute in, which has no influence here.
+
+    Returns:
+        The shape and the type of `data`.
+
+    Raises:
+        InputError: An axis is out of range.
+
+    Spec:
+        Defined by openvino/reference/rms_norm.hpp
+    """
+    x = upcast(data)
+    normalized = tuple(normalize_axis(int(axis), x.ndim) for axis in np.atleast_1d(axes))
+    result = x / np.sqrt(np.square(x).mean(axis=normalized, keepdims=True) + x.dtype.type(epsilon))
+    if scale is not None:
+        result = result * upcast(scale)
+    return np.asarray(result.astype(data.dtype))
 
 
 @op("GLU", opset="ie_internal_opset", shape="infer_gated_unit", flops=3)

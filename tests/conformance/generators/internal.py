@@ -39,6 +39,31 @@ def create_constant(ops, x):
     return ops.constant(np.asarray(x))
 
 
+@register_cases("RMSNorm", since=0)
+def rms_norm(rng):
+    from openvino import opset13 as ops
+
+    for shape, axes, scale_shape, epsilon in [
+        ((8,), [-1], None, 1e-5),
+        ((2, 3), [-1], (3,), 1e-5),
+        ((2, 3, 4), [1], None, 1e-3),
+        ((2, 3, 4), [0, 2], (1,), 1e-6),
+        ((2, 2, 2, 3), [3, -3], (2, 2, 3), 1e-5),
+        ((1, 3, 3, 3), [3], (1, 1, 1, 3), 0.5),
+        ((1, 64), -1, (64,), 1e-12),
+        ((5, 1, 2), [1], None, 1e-5),
+    ]:
+        x = sample_normal(rng, *shape)
+        scale = None if scale_shape is None else sample_normal(rng, *scale_shape)
+        mean = ops.reduce_mean(create_constant(ops, x) * create_constant(ops, x), np.array(axes), True)
+        result = create_constant(ops, x) / ops.sqrt(mean + create_constant(ops, F32(epsilon)))
+        if scale is not None:
+            result = result * create_constant(ops, scale)
+        inputs = [x, np.array(axes)] if scale is None else [x, np.array(axes), scale]
+        attributes = {"epsilon": epsilon, "compute_type": "undefined"}
+        yield make_case("RMSNorm", "extension", inputs, attributes, compute_nodes(result), constants=(1,))
+
+
 @register_cases("RMS", since=0)
 def rms(rng):
     from openvino import opset13 as ops
