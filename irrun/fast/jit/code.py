@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Union
 
-__all__ = ["Function", "Value", "Variable"]
+__all__ = ["Function", "Value", "Variable", "make_module"]
 
 Operand = Union["Value", int, float]
 
@@ -120,6 +120,7 @@ class Function:
         name: Its name.
         lanes: The number of f32 that the processor's vectors hold.
         parameters: Its parameters by name.
+        declarations: The functions that it calls.
     """
 
     def __init__(self, name: str, parameters: Sequence[tuple[str, str]], lanes: int) -> None:
@@ -129,24 +130,21 @@ class Function:
         self.parameters = {key: Value(self, type_, f"%{key}") for key, type_ in parameters}
         self._lines: list[str] = []
         self._entry: list[str] = []
-        self._declarations: set[str] = set()
+        self.declarations: set[str] = set()
         self._block = "entry"
         self._count = 0
 
     # Text
 
     def get_text(self) -> str:
-        """Return the module that contains the function."""
+        """Return the module that contains the function and its entry."""
+        return make_module([self], self._get_entry_text())
+
+    def get_definition(self) -> str:
+        """Return the function."""
         shown = ", ".join(f"{value.type} {value}" for value in self.parameters.values())
-        bits = self.lanes * 32
         body = "\n".join(("entry:", *self._entry, *self._lines, "  ret void"))
-        return (
-            f"define void @{self.name}({shown}) #0 {{\n{body}\n}}\n"
-            + self._get_entry_text()
-            + "".join(f"declare {declaration}\n" for declaration in sorted(self._declarations))
-            + f'attributes #0 = {{ nounwind noinline "no-builtins" "prefer-vector-width"="{bits}" '
-            + f'"min-legal-vector-width"="{bits}" "denormal-fp-math"="ieee,ieee" }}\n'
-        )
+        return f"define void @{self.name}({shown}) #0 {{\n{body}\n}}\n"
 
     def _get_entry_text(self) -> str:
         """Return the function that calls it with arguments from an array of i64.
@@ -222,11 +220,8 @@ class Function:
     def call(self, name: str, type_: str, *arguments: Value) -> Value:
         """Call an intrinsic function."""
         types = ", ".join(argument.type for argument in arguments)
-        self._declarations.add(f"{type_} @{name}({types})")
+        self.declarations.add(f"{type_} @{name}({types})")
         shown = ", ".join(f"{argument.type} {argument}" for argument in arguments)
-        if type_ == "void":
-            self.append(f"call void @{name}({shown})")
-            return arguments[0]
         return self.emit(type_, f"call {type_} @{name}({shown})")
 
     def call_math(self, name: str, value: Value, *others: Operand) -> Value:
@@ -246,7 +241,7 @@ class Function:
         """Return value * 2^exponent for vectors of f32, whose exponents are whole numbers, on AVX-512."""
         name, type_ = f"llvm.x86.avx512.mask.scalef.ps.{32 * self.lanes}", self.vector
         mask, rounding = ("i16", ", i32 4") if self.lanes == 16 else ("i8", "")
-        self._declarations.add(f"{type_} @{name}({type_}, {type_}, {type_}, {mask}{', i32 immarg' * bool(rounding)})")
+        self.declarations.add(f"{type_} @{name}({type_}, {type_}, {type_}, {mask}{', i32 immarg' * bool(rounding)})")
         arguments = f"{type_} {value}, {type_} {exponent}, {type_} zeroinitializer, {mask} -1{rounding}"
         return self.emit(type_, f"call {type_} @{name}({arguments})")
 
@@ -304,7 +299,7 @@ class Function:
         kind = {"float": "f32"}.get(scalar, scalar)
         name = f"llvm.masked.load.v{lanes}{kind}.p0"
         zero = "zeroinitializer"
-        self._declarations.add(f"{type_} @{name}(ptr, i32 immarg, {mask.type}, {type_})")
+        self.declarations.add(f"{type_} @{name}(ptr, i32 immarg, {mask.type}, {type_})")
         return self.emit(type_, f"call {type_} @{name}(ptr {pointer}, i32 {align}, {mask.type} {mask}, {type_} {zero})")
 
     def store(self, value: Value, pointer: Value, mask: Value | None = None) -> None:
@@ -316,12 +311,12 @@ class Function:
             return
         kind = {"float": "f32"}.get(scalar, scalar)
         name = f"llvm.masked.store.v{value.lanes}{kind}.p0"
-        self._declarations.add(f"void @{name}({value.type}, ptr, i32 immarg, {mask.type})")
+        self.declarations.add(f"void @{name}({value.type}, ptr, i32 immarg, {mask.type})")
         self.append(f"call void @{name}({value.type} {value}, ptr {pointer}, i32 {align}, {mask.type} {mask})")
 
     def prefetch(self, pointer: Value) -> None:
         """Load a line of the memory to the second level of the caches; the address may be invalid."""
-        self._declarations.add("void @llvm.prefetch.p0(ptr nocapture readonly, i32 immarg, i32 immarg, i32 immarg)")
+        self.declarations.add("void @llvm.prefetch.p0(ptr nocapture readonly, i32 immarg, i32 immarg, i32 immarg)")
         self.append(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")
 
     def gather(self, pointer: Value, offsets: Value, mask: Value) -> Value:
@@ -329,7 +324,7 @@ class Function:
         pointers = f"<{self.lanes} x ptr>"
         addresses = self.emit(pointers, f"getelementptr float, ptr {pointer}, {offsets.type} {offsets}")
         name = f"llvm.masked.gather.v{self.lanes}f32.v{self.lanes}p0"
-        self._declarations.add(f"{self.vector} @{name}({pointers}, i32 immarg, {mask.type}, {self.vector})")
+        self.declarations.add(f"{self.vector} @{name}({pointers}, i32 immarg, {mask.type}, {self.vector})")
         return self.emit(
             self.vector,
             f"call {self.vector} @{name}({pointers} {addresses}, i32 4, {mask.type} {mask}, "
@@ -381,6 +376,19 @@ class Function:
         self._start_block(f"{label}.exit")
 
     @contextmanager
+    def repeat(self, holds: Callable[[], Value]) -> Iterator[None]:
+        """Repeat the body while a condition holds, which is computed before each iteration."""
+        self._count += 1
+        label = f"repeat{self._count}"
+        self.append(f"br label %{label}.head")
+        self._start_block(f"{label}.head")
+        self.append(f"br i1 {holds()}, label %{label}.body, label %{label}.exit")
+        self._start_block(f"{label}.body")
+        yield
+        self.append(f"br label %{label}.head")
+        self._start_block(f"{label}.exit")
+
+    @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
         """Run the body if a condition holds."""
         self._count += 1
@@ -405,6 +413,24 @@ class Function:
     def _start_block(self, label: str) -> None:
         self._lines.append(f"{label}:")
         self._block = label
+
+
+def make_module(functions: Sequence[Function], others: str = "") -> str:
+    """Return the module of functions for vectors of one size.
+
+    Args:
+        functions: The functions.
+        others: The text of further functions.
+    """
+    bits = functions[0].lanes * 32
+    declarations = sorted(set().union(*(function.declarations for function in functions)))
+    return (
+        "".join(function.get_definition() for function in functions)
+        + others
+        + "".join(f"declare {declaration}\n" for declaration in declarations)
+        + f'attributes #0 = {{ nounwind noinline "no-builtins" "prefer-vector-width"="{bits}" '
+        + f'"min-legal-vector-width"="{bits}" "denormal-fp-math"="ieee,ieee" }}\n'
+    )
 
 
 def format_float(value: float) -> str:
