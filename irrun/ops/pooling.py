@@ -13,6 +13,7 @@ from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axis, to_int_list
+from irrun.ops._support.blocks import iterate_blocks
 from irrun.ops._support.context import OutputCount
 from irrun.ops._support.flops import count_inputs, count_taps
 from irrun.ops._support.numerics import Array, compute_in_float32
@@ -304,13 +305,29 @@ def adaptive_max_pool_8(
     if 0 in (*data.shape[:2], *counts):
         shape = (*data.shape[:2], *counts)
         return np.empty(shape, data.dtype), np.empty(shape, index_element_type.dtype)
+    windows = [_compute_adaptive_windows(n, count) for n, count in zip(data.shape[2:], counts, strict=True)]
+    planes = data.reshape(1, -1, *data.shape[2:])
+    values = np.empty((1, planes.shape[1], *counts), data.dtype)
+    indices = np.empty(values.shape, index_element_type.dtype)
+    for block in iterate_blocks(planes.shape[1], math.prod(data.shape[2:])):
+        values[:, block], indices[:, block] = _find_adaptive_maxima(planes[:, block], windows)
+    return values.reshape(*data.shape[:2], *counts), indices.reshape(*data.shape[:2], *counts)
+
+
+def _find_adaptive_maxima(data: Array, windows: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Return the maximum of each window and its index in the plane.
+
+    Args:
+        data: Shape [N, C, spatial...].
+        windows: The first elements and the ends of the windows along each spatial axis.
+    """
     is_nan = np.isnan(data) if data.dtype.kind == "f" else np.zeros(data.shape, bool)
     values = np.where(is_nan, -np.inf, data) if is_nan.any() else data
     starts: list[Array] = []
     positions = np.arange(math.prod(data.shape[2:])).reshape(data.shape[2:])
     indices = np.broadcast_to(positions, data.shape)
     for axis in reversed(range(2, data.ndim)):  # the last axis first: of equal maxima, row-major order decides
-        start, end = _compute_adaptive_windows(data.shape[axis], counts[axis - 2])
+        start, end = windows[axis - 2]
         longest = int((end - start).max(initial=1))
         # Shorter windows repeat their last element.
         members = np.minimum(start[:, np.newaxis] + np.arange(longest), end[:, np.newaxis] - 1)
@@ -323,7 +340,7 @@ def adaptive_max_pool_8(
         first: tuple[Any, ...] = (..., *np.ix_(*reversed(starts)))
         values = np.where(is_nan[first], np.nan, values)
         indices = np.where(is_nan[first], positions[first], indices)
-    return values, indices.astype(index_element_type.dtype)
+    return values, indices
 
 
 def _check_rank(data: Array, kernel: list[int]) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 
+from irrun.deadlines import check_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_int_list, to_scalar
+from irrun.ops._support.blocks import BLOCK_ELEMENTS
 from irrun.ops._support.flops import Call, Counter
 from irrun.ops._support.indexing import normalize_indices
 from irrun.ops._support.numerics import Array, divide_toward_zero, is_float, upcast_for_accumulation
@@ -229,10 +232,16 @@ def _reduce_bags(
         raise InputError(f"indices, bags and weights have shapes {shapes}, expected the same shape")
     order = np.argsort(bags, kind="stable")  # the segments of EmbeddingSegmentsSum may be in any order
     indices, bags = indices[order], bags[order]
-    rows = upcast_for_accumulation(table[normalize_indices(indices, len(table), allow_negative=False)])
-    if weights is not None:
-        rows = rows * upcast_for_accumulation(weights[order]).reshape([-1, *[1] * (table.ndim - 1)])
-    result: Array = _reduce_rows(rows, bags, count, reduction).astype(table.dtype, copy=False)
+    indices = normalize_indices(indices, len(table), allow_negative=False)
+
+    def compute_rows(part: slice) -> Array:
+        rows = upcast_for_accumulation(table[indices[part]])
+        if weights is not None:
+            rows = rows * upcast_for_accumulation(weights[order[part]]).reshape([-1, *[1] * (table.ndim - 1)])
+        return rows
+
+    shape = (count, *table.shape[1:])
+    result: Array = _reduce_rows(compute_rows, bags, shape, reduction).astype(table.dtype, copy=False)
     default = -1 if default_index is None else int(to_scalar(default_index, "default_index"))
     if default != -1:
         default_row = normalize_indices(np.array(default), len(table), allow_negative=False)
@@ -240,17 +249,34 @@ def _reduce_bags(
     return result
 
 
-def _reduce_rows(rows: Array, bags: Array, count: int, reduction: Reduction) -> Array:
-    """Compute the sum or mean of the rows of each bag, zeros for empty bags. `bags` are in ascending order."""
+def _reduce_rows(
+    compute_rows: Callable[[slice], Array], bags: Array, shape: Sequence[int], reduction: Reduction
+) -> Array:
+    """Compute the sum or mean of the rows of each bag, zeros for empty bags.
+
+    Args:
+        compute_rows: Returns the rows of a range.
+        bags: The bag of each row, in ascending order.
+        shape: The shape of the result.
+        reduction: "sum" or "mean".
+    """
     non_empty, starts, counts = np.unique(bags, return_index=True, return_counts=True)
-    check_allocation([count, *rows.shape[1:]], rows.dtype)
-    result = np.zeros([count, *rows.shape[1:]], rows.dtype)
-    if len(non_empty):
-        sums = np.add.reduceat(rows, starts, axis=0, dtype=rows.dtype)
+    dtype = compute_rows(slice(0)).dtype
+    check_allocation(shape, dtype)
+    result = np.zeros(shape, dtype)
+    ends = starts + counts
+    first = 0
+    while first < len(non_empty):  # as many bags as fit into a block, at least one
+        check_time()
+        limit = starts[first] + BLOCK_ELEMENTS // max(1, math.prod(shape[1:]))
+        last = max(first + 1, int(np.searchsorted(ends, limit, "right")))
+        rows = compute_rows(slice(starts[first], ends[last - 1]))
+        sums = np.add.reduceat(rows, starts[first:last] - starts[first], axis=0, dtype=dtype)
         if reduction == "mean":
-            divisor = counts.reshape([-1, *[1] * (rows.ndim - 1)]).astype(rows.dtype)
-            sums = sums / divisor if is_float(rows.dtype) else divide_toward_zero(sums, divisor)
-        result[non_empty] = sums
+            divisor = counts[first:last].reshape([-1, *[1] * (rows.ndim - 1)]).astype(dtype)
+            sums = sums / divisor if is_float(dtype) else divide_toward_zero(sums, divisor)
+        result[non_empty[first:last]] = sums
+        first = last
     return result
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.ops._support.blocks import iterate_blocks
 from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, round_half_away, truncate_to
 from irrun.ops._support.registry import op
 
@@ -208,12 +209,15 @@ def _check_plane(name: str, plane: Array, shape: tuple[int, ...]) -> None:
 
 def _convert_yuv_to_rgb(y: Array, u: Array, v: Array) -> Array:
     f = np.float32
-    c = f(1.164) * (y.astype(np.float32) - f(16))
-    d, e = (_repeat_pixels(plane.astype(np.float32) - f(128)) for plane in (u, v))
-    red = c + f(1.596) * e
-    green = c - f(0.391) * d - f(0.813) * e
-    blue = c + f(2.018) * d
-    return _clip_channel(np.stack([red, green, blue], axis=-1), y.dtype)
+    result = np.empty((*y.shape, 3), y.dtype)
+    for rows in iterate_blocks(y.shape[1], 3 * y.shape[0] * y.shape[2], multiple=2):
+        c = f(1.164) * (y[:, rows].astype(np.float32) - f(16))
+        halves = slice(rows.start // 2, rows.stop // 2)
+        d, e = (_repeat_pixels(plane[:, halves].astype(np.float32) - f(128)) for plane in (u, v))
+        result[:, rows, :, 0] = _clip_channel(c + f(1.596) * e, y.dtype)
+        result[:, rows, :, 1] = _clip_channel(c - f(0.391) * d - f(0.813) * e, y.dtype)
+        result[:, rows, :, 2] = _clip_channel(c + f(2.018) * d, y.dtype)
+    return result
 
 
 def _repeat_pixels(plane: Array) -> Array:
@@ -226,11 +230,15 @@ def _convert_rgb_to_nv12(rgb: Array, single_plane: bool) -> Array | tuple[Array,
     n, height, width, _ = rgb.shape
     dtype = rgb.dtype
     f = np.float32
-    r, g, b = np.moveaxis(rgb.astype(np.float32), -1, 0)
-    y = _clip_channel(f(0.257) * r + f(0.504) * g + f(0.098) * b + f(16), dtype)
-    u = _clip_channel(f(-0.148) * r - f(0.291) * g + f(0.439) * b + f(128), dtype)
-    v = _clip_channel(f(0.439) * r - f(0.368) * g - f(0.071) * b + f(128), dtype)
-    uv = np.stack([_average_pixels(u), _average_pixels(v)], axis=-1)
+    y = np.empty((n, height, width), dtype)
+    uv = np.empty((n, height // 2, width // 2, 2), dtype)
+    for rows in iterate_blocks(height, 3 * n * width, multiple=2):
+        r, g, b = np.moveaxis(rgb[:, rows].astype(np.float32), -1, 0)
+        y[:, rows] = _clip_channel(f(0.257) * r + f(0.504) * g + f(0.098) * b + f(16), dtype)
+        u = _clip_channel(f(-0.148) * r - f(0.291) * g + f(0.439) * b + f(128), dtype)
+        v = _clip_channel(f(0.439) * r - f(0.368) * g - f(0.071) * b + f(128), dtype)
+        halves = slice(rows.start // 2, rows.stop // 2)
+        uv[:, halves, :, 0], uv[:, halves, :, 1] = _average_pixels(u), _average_pixels(v)
     if not single_plane:
         return y[..., None], uv
     return np.concatenate([y, uv.reshape(n, height // 2, width)], axis=1)[..., None]

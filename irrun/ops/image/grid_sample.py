@@ -9,9 +9,10 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.ops._support.blocks import iterate_blocks
 from irrun.ops._support.cubic_interpolation import compute_cubic_weights
 from irrun.ops._support.flops import Call
-from irrun.ops._support.numerics import Array, cast_to_integers, compute_in_float32, is_integer, truncate_to, upcast
+from irrun.ops._support.numerics import Array, cast_to_integers, is_integer, truncate_to, upcast
 from irrun.ops._support.registry import op
 
 __all__ = ["grid_sample_9"]
@@ -66,12 +67,24 @@ def grid_sample_9(
         return np.zeros(shape, data.dtype)
     if 0 in (height, width):
         raise InputError(f"data has shape {list(data.shape)}, expected at least one pixel")
-    coordinates = upcast(grid).reshape(n, -1, 2)
-    x = _denormalize(coordinates[..., 0], width, align_corners)
-    y = _denormalize(coordinates[..., 1], height, align_corners)
     pixels = data.view(np.int8) if data.dtype == np.bool_ else data
-    result: Array = _interpolate(pixels, x, y, mode=mode, padding_mode=padding_mode, align_corners=align_corners)
+    coordinates = grid.reshape(n, -1, 2)
+    result: Array = _sample(pixels, coordinates, mode=mode, padding_mode=padding_mode, align_corners=align_corners)
     return result.reshape(shape).astype(data.dtype, copy=False)
+
+
+def _sample(data: Array, coordinates: Array, *, mode: Mode, padding_mode: PaddingMode, align_corners: bool) -> Array:
+    """Sample `data` at coordinates [N, P, 2] in [-1, 1]. The result has shape [N, C, P]."""
+    n, channels, height, width = data.shape
+    wide = upcast(data)
+    result = np.empty((n, channels, coordinates.shape[1]), data.dtype)
+    for block in iterate_blocks(coordinates.shape[1], n * max(channels, 8)):
+        points = upcast(coordinates[:, block])
+        x = _denormalize(points[..., 0], width, align_corners)
+        y = _denormalize(points[..., 1], height, align_corners)
+        values = _interpolate(wide, x, y, mode=mode, padding_mode=padding_mode, align_corners=align_corners)
+        result[..., block] = values.astype(data.dtype, copy=False)
+    return result
 
 
 def _denormalize(coordinate: Array, size: int, align_corners: bool) -> Array:
@@ -81,7 +94,6 @@ def _denormalize(coordinate: Array, size: int, align_corners: bool) -> Array:
     return np.asarray(scaled / two)
 
 
-@compute_in_float32
 def _interpolate(
     data: Array, x: Array, y: Array, *, mode: Mode, padding_mode: PaddingMode, align_corners: bool
 ) -> Array:

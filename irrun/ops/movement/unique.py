@@ -51,14 +51,12 @@ def unique_10(
         Unique-10
     """
     unique_axis = None if axis is None else read_axis(axis, data.ndim)
-    ranks = _rank_elements(data)
     if unique_axis is None:
-        rows = ranks.reshape(-1, 1)
+        first, inverse, counts = _find_unique(_to_comparable(data).reshape(-1, 1))
     else:
-        rows = np.moveaxis(ranks, unique_axis, 0)
+        rows = np.moveaxis(_rank_elements(data), unique_axis, 0)
         rows = rows.reshape(rows.shape[0], int(np.prod(rows.shape[1:], dtype=np.int64)))
-
-    first, inverse, counts = _find_unique_rows(rows)
+        first, inverse, counts = _find_unique(rows)
     if not sorted:
         order = np.argsort(first, kind="stable")
         position = np.empty_like(order)
@@ -69,19 +67,25 @@ def unique_10(
     return values, first.astype(index_type), inverse.astype(index_type), counts.astype(count_type)
 
 
+def _to_comparable(data: Array) -> Array:
+    """Return the elements in a type that NumPy sorts. Types without arithmetic are ordered by their bits."""
+    return data[data.dtype.names[0]] if data.dtype.names else upcast_for_accumulation(data)
+
+
 def _rank_elements(data: Array) -> Array:
     """Return an integer for each element, in the order of the elements and equal for equal elements."""
-    # Types without arithmetic are ordered by their bits.
-    values = data[data.dtype.names[0]] if data.dtype.names else upcast_for_accumulation(data)
-    _, ranks = np.unique(values.reshape(-1), return_inverse=True, equal_nan=False)
+    _, ranks = np.unique(_to_comparable(data).reshape(-1), return_inverse=True, equal_nan=False)
     return np.reshape(ranks, data.shape)
 
 
-def _find_unique_rows(rows: Array) -> tuple[Array, Array, Array]:
+def _find_unique(rows: Array) -> tuple[Array, Array, Array]:
     """Return the first index, the inverse and the count of the unique rows, in lexicographic order."""
     count = len(rows)
     # np.lexsort sorts by the last key first. It is stable, so the first of several equal rows stays in front.
-    order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(count)
+    if rows.shape[1] == 1:
+        order = np.argsort(rows[:, 0], kind="stable")
+    else:
+        order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(count)
     ordered = rows[order]
     is_first = np.ones(count, np.bool_)
     is_first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)

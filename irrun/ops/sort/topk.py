@@ -9,6 +9,7 @@ import numpy as np
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axis, to_scalar
+from irrun.ops._support.blocks import iterate_blocks
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 
@@ -58,7 +59,12 @@ def topk_1(
     if not 0 <= count <= data.shape[axis]:
         raise InputError(f"k is {count}, expected [0, {data.shape[axis]}] for axis {axis} of {list(data.shape)}")
     rows = np.moveaxis(data, axis, -1)
-    indices = _find_smallest(_to_ascending_keys(rows, mode), count)
+    flat = rows.reshape(-1, rows.shape[-1]) if rows.size else rows
+    indices = np.empty((*rows.shape[:-1], count), np.int64)
+    flat_indices = indices.reshape(-1, count) if indices.size else indices
+    if indices.size:
+        for block in iterate_blocks(len(flat), flat.shape[1]):
+            flat_indices[block] = _find_smallest(_to_ascending_keys(flat[block], mode), count)
     if sort == "index":
         indices.sort(axis=-1)
     values = np.take_along_axis(rows, indices, -1)
@@ -108,7 +114,7 @@ def _to_ascending_keys(rows: Array, mode: Mode) -> Array:
 
 
 def _find_smallest(keys: Array, count: int) -> Array:
-    """Return the indices of the `count` smallest keys of each row in stable ascending order."""
+    """Return the indices of the `count` smallest keys of each row [rows, length] in stable ascending order."""
     length = keys.shape[-1]
     has_nan = keys.dtype.kind == "f" and bool(np.isnan(keys).any())
     if count == 1 and not has_nan:
@@ -117,9 +123,12 @@ def _find_smallest(keys: Array, count: int) -> Array:
         return np.argsort(keys, axis=-1, kind="stable")[..., :count]
     # A full sort is slower: select the keys below the count-th smallest, and the first keys equal to it.
     limit = np.partition(keys, count - 1, axis=-1)[..., count - 1 : count]
-    is_below, is_tie = keys < limit, keys == limit
-    tie_count = count - is_below.sum(axis=-1, keepdims=True)
-    is_selected = is_below | (is_tie & (is_tie.cumsum(axis=-1) <= tie_count))
+    is_selected = keys < limit
+    tie_counts = count - np.count_nonzero(is_selected, axis=-1)
+    row, column = np.nonzero(keys == limit)
+    rank = np.arange(len(row)) - np.searchsorted(row, row)  # among the ties of the row
+    is_first = rank < tie_counts[row]
+    is_selected[row[is_first], column[is_first]] = True
     indices = np.nonzero(is_selected)[-1].reshape(*keys.shape[:-1], count)
     order = np.argsort(np.take_along_axis(keys, indices, -1), axis=-1, kind="stable")
     return np.take_along_axis(indices, order, -1)
