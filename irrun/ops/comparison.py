@@ -22,7 +22,15 @@ __all__ = [
 ]
 
 
-@op("Equal", since=1, kind="elementwise", extremes="ends or equality", flops=1, output_types=("boolean",))
+@op(
+    "Equal",
+    since=1,
+    kind="elementwise",
+    commutative=True,
+    extremes="ends or equality",
+    flops=1,
+    output_types=("boolean",),
+)
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -35,7 +43,15 @@ def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     return np.asarray(a == b)
 
 
-@op("NotEqual", since=1, kind="elementwise", extremes="ends or equality", flops=1, output_types=("boolean",))
+@op(
+    "NotEqual",
+    since=1,
+    kind="elementwise",
+    commutative=True,
+    extremes="ends or equality",
+    flops=1,
+    output_types=("boolean",),
+)
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:

@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 
-@op("LogicalAnd", since=1, kind="elementwise", extremes="ends", flops=1, output_types=("boolean",))
+@op("LogicalAnd", since=1, kind="elementwise", commutative=True, extremes="ends", flops=1, output_types=("boolean",))
 @compute_in_native_type
 @describes_binary("Boolean", "boolean")
 def logical_and_1(
@@ -32,7 +32,7 @@ def logical_and_1(
     return np.asarray(np.logical_and(a, b))
 
 
-@op("LogicalOr", since=1, kind="elementwise", extremes="ends", flops=1, output_types=("boolean",))
+@op("LogicalOr", since=1, kind="elementwise", commutative=True, extremes="ends", flops=1, output_types=("boolean",))
 @compute_in_native_type
 @describes_binary("Boolean", "boolean")
 def logical_or_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -45,7 +45,7 @@ def logical_or_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
     return np.asarray(np.logical_or(a, b))
 
 
-@op("LogicalXor", since=1, kind="elementwise", flops=1, output_types=("boolean",))
+@op("LogicalXor", since=1, kind="elementwise", commutative=True, flops=1, output_types=("boolean",))
 @op("Xor", since=1, kind="elementwise", flops=1, output_types=("boolean",))
 @compute_in_native_type
 @describes_binary("Boolean", "boolean")

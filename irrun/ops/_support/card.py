@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         shape: str | None
         shaped_by: tuple[int, ...] | None
         scalars: tuple[int, ...]
+        commutative: bool
         discontinuous: bool
         quantizes: bool
         channel_axis: int | None
@@ -127,6 +128,7 @@ class Card:
             if it is unknown, or if the shapes depend on the data. The default is () for elementwise and rowwise
             operations.
         scalars: The inputs that are parameters of a function, with one element, such as the slope of HardSigmoid.
+        commutative: Whether the order of the two inputs makes no difference.
         discontinuous: Whether results jump where inputs do not, so that a small error may become a large one.
         quantizes: Whether the operation rounds values to those of a quantized type, and is not part of the
             floating-point model.
@@ -171,6 +173,7 @@ class Card:
     shape: str | None = None
     shaped_by: tuple[int, ...] | None = None
     scalars: tuple[int, ...] = ()
+    commutative: bool = False
     discontinuous: bool = False
     quantizes: bool = False
     channel_axis: int | None = None

@@ -33,7 +33,9 @@ __all__ = [
 ]
 
 
-@op("Add", since=1, kind="elementwise", extremes="ends", decompression="step", channel_axis=1, flops=1)
+@op(
+    "Add", since=1, kind="elementwise", commutative=True, extremes="ends", decompression="step", channel_axis=1, flops=1
+)
 @compute_in_native_type
 @describes_binary("Numeric")
 def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -59,7 +61,16 @@ def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     return np.asarray(a - b)
 
 
-@op("Multiply", since=1, kind="elementwise", extremes="ends", decompression="scale", channel_axis=1, flops=1)
+@op(
+    "Multiply",
+    since=1,
+    kind="elementwise",
+    commutative=True,
+    extremes="ends",
+    decompression="scale",
+    channel_axis=1,
+    flops=1,
+)
 @compute_in_native_type
 @describes_binary("Numeric")
 def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -179,7 +190,7 @@ def squared_difference_1(
     return np.asarray(difference * difference)
 
 
-@op("Maximum", since=1, kind="elementwise", extremes="ends", flops=1)
+@op("Maximum", since=1, kind="elementwise", commutative=True, extremes="ends", flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -194,7 +205,7 @@ def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     return _replace_nan(np.asarray(np.maximum(a, b)), a)
 
 
-@op("Minimum", since=1, kind="elementwise", extremes="ends", flops=1)
+@op("Minimum", since=1, kind="elementwise", commutative=True, extremes="ends", flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def minimum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
