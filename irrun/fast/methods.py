@@ -46,16 +46,29 @@ class Choice(NamedTuple):
 
     Attributes:
         entry: The method.
-        refused: The names of the methods before it in the table, each with the reason why it was not chosen.
+        others: The methods before it in the table, each with the bytes of its weights if it applies.
     """
 
     entry: MethodEntry[Any]
-    refused: tuple[tuple[str, str], ...]
+    others: tuple[tuple[MethodEntry[Any], int], ...]
 
     @property
     def description(self) -> str:
         """The name of the method, and when it is chosen."""
         return f"{self.entry.name}: {self.entry.reason}"
+
+    @property
+    def refused(self) -> tuple[tuple[str, str], ...]:
+        """The names of the methods before it, each with the reason why it was not chosen."""
+        return tuple(
+            (
+                entry.name,
+                f"its weights of {format_size(size)} exceed the memory for prepared weights"
+                if size
+                else f"only for {entry.reason}",
+            )
+            for entry, size in self.others
+        )
 
 
 def choose_method(
@@ -73,13 +86,12 @@ def choose_method(
     Raises:
         NoKernelError: None applies.
     """
-    refused = []
+    others: list[tuple[MethodEntry[P], int]] = []
     for entry in methods:
-        if not entry.applies(problem):
-            refused.append((entry.name, f"only for {entry.reason}"))
-            continue
-        size = entry.count_bytes(problem)
-        if not size or fits(entry, size):
-            return Choice(entry, tuple(refused))
-        refused.append((entry.name, f"its weights of {format_size(size)} exceed the memory for prepared weights"))
+        size = 0
+        if entry.applies(problem):
+            size = entry.count_bytes(problem)
+            if not size or fits(entry, size):
+                return Choice(entry, tuple(others))
+        others.append((entry, size))
     raise NoKernelError("no method applies")

@@ -12,10 +12,10 @@ import numpy as np
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.fused import FusedKernel
 from irrun.fast.methods import Choice, MethodEntry, choose_method
-from irrun.fast.reduction import is_short_axis
+from irrun.fast.reduction import SHORT_AXIS, is_short_axis
 from irrun.fast.softmax import MAX_PRODUCT_LENGTH, exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import F32, TILE, Array, Memo, call_by_rows, freeze, to_int_tuple
+from irrun.fast.support import F32, TILE, Array, Memo, call_by_rows, freeze, make_placeholder, to_int_tuple
 from irrun.threads import run_parallel, split_range
 
 __all__ = ["NormalizationKernel", "make_normalization_kernel"]
@@ -58,38 +58,46 @@ def _flatten(x: Array, axis: int) -> tuple[Array, int]:
     return x.reshape(-1, *x.shape[axis:]), 1
 
 
-@specializes("Softmax-1", "Softmax-8", is_log=False)
-@specializes("LogSoftmax-5", is_log=True)
-def specialize_softmax(site: CallSite, is_log: bool) -> SpecializedKernel | None:
-    """Compute in place."""
-    axis = int(site.attributes.get("axis", 1))
-    if str(site.operation) == "Softmax-1" and axis < 0:
-        return None
-    call_plain = site.call_plain
-    create = _create_log_softmax if is_log else _create_softmax
-    function = create(axis)
-    is_last = axis in (1, -1)
+class _SoftmaxProblem(NamedTuple):
+    """Data that Softmax or LogSoftmax is computed of.
 
-    @Memo
-    def row_functions(length: int) -> Callable[..., Array]:
-        return _create_row_softmax(length, is_log)
+    Attributes:
+        shape: Its shape.
+        axis: The axis, not negative.
+        is_log: Whether the logarithm is computed.
+    """
+
+    shape: tuple[int, ...]
+    axis: int
+    is_log: bool
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the axis is the last one, but not the only one."""
+        return 0 < self.axis == len(self.shape) - 1
+
+
+def _is_small(problem: _SoftmaxProblem) -> bool:
+    return math.prod(problem.shape) < MIN_SIZE_OF_BLOCKS
+
+
+def _compute_row_blocks(problem: _SoftmaxProblem) -> Callable[[Array], Any]:
+    length, axis = problem.shape[-1], problem.axis
+    compute_rows = _create_row_softmax(length, True) if problem.is_log else _compute_row_softmax
+    compute_others = _create_softmax(axis, problem.is_log)
 
     def compute(x: Array) -> Any:
-        if is_last and x.dtype is F32 and x.ndim == 2 and 0 < x.size < MIN_SIZE_OF_BLOCKS:
-            return row_functions[x.shape[1]](x)
-        if x.dtype is not F32 or not x.size or not x.ndim or not -x.ndim <= axis < x.ndim:
-            return call_plain(x)
-        if x.size < MIN_SIZE_OF_BLOCKS:
-            return function(x)
-        if is_short_axis(x, axis):
-            return call_plain(x)
-        flat, reduced = _flatten(x, axis + x.ndim if axis < 0 else axis)
-        is_row = flat.ndim == 2 and reduced == 1 and flat.shape[1] <= MAX_PRODUCT_LENGTH
-        if not is_row:
-            block_function = create(reduced)
-        else:
-            block_function = _create_row_softmax(flat.shape[1], is_log) if is_log else _compute_row_softmax
-        return apply_in_blocks(block_function, flat, (reduced,)).reshape(x.shape)
+        if x.ndim > 2 and not x.flags.c_contiguous:
+            return compute_others(x)
+        return apply_in_blocks(compute_rows, x.reshape(-1, length), (1,)).reshape(x.shape)
+
+    return compute
+
+
+def _compute_blocks(problem: _SoftmaxProblem) -> Callable[[Array], Any]:
+    def compute(x: Array) -> Any:
+        flat, axis = _flatten(x, problem.axis)
+        return apply_in_blocks(_create_softmax(axis, problem.is_log), flat, (axis,)).reshape(x.shape)
 
     return compute
 
@@ -97,8 +105,79 @@ def specialize_softmax(site: CallSite, is_log: bool) -> SpecializedKernel | None
 #: Smaller arrays are computed in one piece.
 MIN_SIZE_OF_BLOCKS = 2048
 
+SOFTMAX_METHODS = (
+    MethodEntry[_SoftmaxProblem](
+        "rows in one piece, summed up by products",
+        f"matrices of fewer than {MIN_SIZE_OF_BLOCKS:,} elements, along their rows",
+        lambda problem: _is_small(problem) and problem.has_rows and len(problem.shape) == 2,
+        lambda problem: _create_row_softmax(problem.shape[1], problem.is_log),
+    ),
+    MethodEntry[_SoftmaxProblem](
+        "in one piece",
+        f"fewer than {MIN_SIZE_OF_BLOCKS:,} elements",
+        _is_small,
+        lambda problem: _create_softmax(problem.axis, problem.is_log),
+    ),
+    MethodEntry[_SoftmaxProblem](
+        "plain",
+        f"rows of at most {SHORT_AXIS} elements",
+        lambda problem: is_short_axis(make_placeholder(problem.shape), problem.axis),
+        lambda problem: None,
+    ),
+    MethodEntry[_SoftmaxProblem](
+        "blocks of rows, summed up by products",
+        f"rows of at most {MAX_PRODUCT_LENGTH:,} elements",
+        lambda problem: problem.has_rows and problem.shape[-1] <= MAX_PRODUCT_LENGTH,
+        _compute_row_blocks,
+    ),
+    MethodEntry[_SoftmaxProblem]("blocks", "all others", lambda problem: True, _compute_blocks),
+)
 
-def _create_softmax(axis: int) -> Callable[..., Array]:
+
+@specializes("Softmax-1", "Softmax-8", is_log=False)
+@specializes("LogSoftmax-5", is_log=True)
+def specialize_softmax(site: CallSite, is_log: bool) -> SpecializedKernel | None:
+    """Compute in place."""
+    axis = int(site.attributes.get("axis", 1))
+    if str(site.operation) == "Softmax-1" and axis < 0:
+        return None
+
+    def choose(shape: tuple[int, ...]) -> tuple[Choice, _SoftmaxProblem] | None:
+        rank = len(shape)
+        if not math.prod(shape) or not -rank <= axis < rank:
+            return None
+        problem = _SoftmaxProblem(shape, axis % rank, is_log)
+        return choose_method(SOFTMAX_METHODS, problem), problem
+
+    return _make_kernel(site, choose)
+
+
+def _make_kernel(site: CallSite, choose: Callable[[tuple[int, ...]], tuple[Choice, Any] | None]) -> SpecializedKernel:
+    """Return a kernel whose method is chosen by the shape of the data.
+
+    Args:
+        site: The call site.
+        choose: Returns the method for a shape, and the problem that it is created for; None for the plain kernel.
+    """
+    call_plain = site.call_plain
+
+    @Memo
+    def functions(shape: tuple[int, ...]) -> Callable[[Array], Array] | None:
+        found = choose(shape)
+        return None if found is None else found[0].entry.create(found[1])
+
+    def compute(x: Array) -> Any:
+        function = functions[x.shape]
+        return call_plain(x) if function is None or x.dtype is not F32 else function(x)
+
+    found = None if site.shape is None else choose(site.shape)
+    if found is not None:
+        site.set_choice(found[0])
+    return compute
+
+
+def _create_softmax(axis: int, is_log: bool) -> Callable[..., Array]:
+    """Return a function of arrays, whose sums NumPy computes."""
     find_max: Any = np.maximum.reduce
     add_up: Any = np.add.reduce
 
@@ -108,7 +187,14 @@ def _create_softmax(axis: int) -> Callable[..., Array]:
         np.divide(weights, add_up(weights, axis, None, None, True), weights)
         return weights
 
-    return compute
+    def compute_log(x: Array, out: Array | None = None) -> Array:
+        shifted: Array = np.subtract(x, find_max(x, axis, None, None, True), out)
+        total = add_up(np.exp(shifted), axis, None, None, True)
+        np.log(total, total)
+        np.subtract(shifted, total, shifted)
+        return shifted
+
+    return compute_log if is_log else compute
 
 
 def _create_row_softmax(length: int, is_log: bool) -> Callable[..., Array]:
@@ -137,20 +223,6 @@ def _compute_row_softmax(x: Array, out: Array | None = None) -> Array:
     weights = np.empty(x.shape, x.dtype) if out is None else out
     np.divide(weights, exponentiate_rows(x, weights), weights)
     return weights
-
-
-def _create_log_softmax(axis: int) -> Callable[..., Array]:
-    find_max: Any = np.maximum.reduce
-    add_up: Any = np.add.reduce
-
-    def compute(x: Array, out: Array | None = None) -> Array:
-        shifted: Array = np.subtract(x, find_max(x, axis, None, None, True), out)
-        total = add_up(np.exp(shifted), axis, None, None, True)
-        np.log(total, total)
-        np.subtract(shifted, total, shifted)
-        return shifted
-
-    return compute
 
 
 def _make_positive(axes: Axes, rank: int) -> Axes | None:
@@ -239,7 +311,7 @@ def make_normalization_kernel(site: CallSite, chain: ElementwiseChain) -> Normal
     return NormalizationKernel(kernel, int(axes.item()), partial(_create_row_mvn, epsilon, is_inside, divides), chain)
 
 
-class _Problem(NamedTuple):
+class _MvnProblem(NamedTuple):
     """Data that is normalized.
 
     Attributes:
@@ -257,53 +329,40 @@ class _Problem(NamedTuple):
     divides: bool
 
 
-def _normalize_last_axis(problem: _Problem) -> Callable[[Array], Array]:
+def _normalize_last_axis(problem: _MvnProblem) -> Callable[[Array], Array]:
     length = problem.shape[-1]
     function = _create_row_mvn(problem.epsilon, problem.is_inside, problem.divides, length)
     return lambda x: apply_in_blocks(function, x.reshape(-1, length), (1,)).reshape(x.shape)
 
 
-def _normalize_axes(problem: _Problem) -> Callable[[Array], Array]:
+def _normalize_axes(problem: _MvnProblem) -> Callable[[Array], Array]:
     function = _create_mvn(*problem)
     return lambda x: function(x) if x.size <= TILE else apply_in_blocks(function, x, problem.axes)
 
 
-METHODS = (
-    MethodEntry[_Problem](
+MVN_METHODS = (
+    MethodEntry[_MvnProblem](
         "products with ones",
         f"the last axis, of at most {MAX_PRODUCT_LENGTH} elements",
         lambda problem: problem.axes == (len(problem.shape) - 1,) and problem.shape[-1] <= MAX_PRODUCT_LENGTH,
         _normalize_last_axis,
     ),
-    MethodEntry[_Problem]("sums along the axes", "all others", lambda problem: True, _normalize_axes),
+    MethodEntry[_MvnProblem]("sums along the axes", "all others", lambda problem: True, _normalize_axes),
 )
 
 
 def _specialize_mvn(site: CallSite, get_axes: Callable[[int], Axes], *, is_inside: bool) -> SpecializedKernel:
-    call_plain, divides = site.call_plain, bool(site.attributes.get("normalize_variance", True))
+    divides = bool(site.attributes.get("normalize_variance", True))
     epsilon = freeze(np.array(site.attributes["eps"], np.float32))
 
-    def choose(shape: tuple[int, ...]) -> tuple[Choice, _Problem] | None:
-        """Return the method for data of a shape, or None where the plain kernel stays."""
+    def choose(shape: tuple[int, ...]) -> tuple[Choice, _MvnProblem] | None:
         axes = _make_positive(get_axes(len(shape)), len(shape))
         if not axes or not math.prod(shape):
             return None
-        problem = _Problem(shape, axes, epsilon, is_inside, divides)
-        return choose_method(METHODS, problem), problem
+        problem = _MvnProblem(shape, axes, epsilon, is_inside, divides)
+        return choose_method(MVN_METHODS, problem), problem
 
-    @Memo
-    def functions(shape: tuple[int, ...]) -> Callable[[Array], Array] | None:
-        found = choose(shape)
-        return None if found is None else found[0].entry.create(found[1])
-
-    def compute(x: Array) -> Any:
-        function = functions[x.shape]
-        return call_plain(x) if function is None or x.dtype is not F32 else function(x)
-
-    found = None if site.shape is None else choose(site.shape)
-    if found is not None:
-        site.set_choice(found[0])
-    return compute
+    return _make_kernel(site, choose)
 
 
 def _compute_deviation(variance: Array, epsilon: Array, is_inside: bool) -> Array:

@@ -9,7 +9,7 @@ from fast.harness import check, compare_with_exact, find_operation, make_floats
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.errors import NoKernelError
 from irrun.fast.normalization import make_normalization_kernel
-from irrun.fast.specialization import CallSite
+from irrun.fast.specialization import CallSite, specialize
 from irrun.fast.support import TILE
 
 F32 = np.float32
@@ -128,3 +128,38 @@ def test_group_normalization_scales_each_channel():
     compare = compare_with_exact("GroupNormalization-12", attributes, allowed_error=2e-6)
     name, inputs = "GroupNormalization-12", [data, scale, bias]
     check(name, inputs, attributes, constants=(1, 2), compare=compare, repeat=repeat, falls_back=True)
+
+
+@pytest.mark.parametrize(
+    ("operation", "shape", "axis", "expected"),
+    [
+        ("Softmax-8", (3, 100), -1, "rows in one piece, summed up by products"),
+        ("LogSoftmax-5", (3, 100), 0, "in one piece"),
+        ("Softmax-8", (2, 3, 100), 2, "in one piece"),
+        ("Softmax-8", (100, 2, 16), 2, "plain"),
+        ("Softmax-8", (100, 2, 17), 2, "blocks of rows, summed up by products"),
+        ("LogSoftmax-5", (2, 4096), 1, "blocks of rows, summed up by products"),
+        ("Softmax-8", (2, 4097), 1, "blocks"),
+        ("Softmax-8", (100, 2, 17), 1, "blocks"),
+        ("Softmax-8", (4096,), 0, "blocks"),
+        ("MVN-6", (2, 3, 4096), -1, "products with ones"),
+        ("MVN-6", (2, 3, 4097), -1, "sums along the axes"),
+        ("MVN-6", (2, 3, 40), 1, "sums along the axes"),
+    ],
+)
+def test_method_depends_on_the_shape(operation, shape, axis, expected):
+    attributes, constants = {"axis": axis}, (None,)
+    if operation == "MVN-6":
+        attributes, constants = ATTRIBUTES, (None, np.array([axis]))
+    absent = (False,) * len(constants)
+    site = CallSite(find_operation(operation), attributes, constants, absent, output_count=1, shape=shape)
+    kernel = specialize(site)
+    assert site.describe().startswith(f"{expected}: ")
+    x = make_floats(shape)
+    np.testing.assert_allclose(kernel(x), site.call_plain(x), rtol=1e-5, atol=1e-5)
+
+
+def test_methods_of_invalid_axes_are_not_described():
+    site = CallSite(find_operation("Softmax-8"), {"axis": 2}, (None,), (False,), output_count=1, shape=(3, 100))
+    assert specialize(site) is not None
+    assert (site.describe(), site.refused) == ("compute in place", ())
