@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+#: The exit code if the outputs differ, but no layer adds an error.
+UNEXPLAINED = 3
 #: Maximum number of layers in the table unless --all is passed.
 MAX_ROWS = 25
 
@@ -70,7 +72,7 @@ def command(
 
     The own error of a layer is the error that it adds to the reference's inputs. The accumulated error includes the
     errors of its inputs. With --cure, passing an input again starts another run. The exit code is 0 if the model
-    agrees, 1 if it differs, and 2 after an error.
+    agrees, 1 if layers add an error, 2 after an error, and 3 if the outputs differ but no layer adds an error.
     """
     from irrun.cli.progress import ProgressLine
     from irrun.inspection.comparing import compare
@@ -93,7 +95,7 @@ def command(
     if cure is not None:
         _cure(source, other, sets, cure, result, as_json, options, model.name)
     if not result.agrees:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(UNEXPLAINED if result.outcome == "unexplained" else 1)
 
 
 def _cure(
@@ -135,7 +137,7 @@ def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], s
         f"{model} against {result.reference} ({result.precision}): "
         f"{result.matched} of {result.layers_total} layers matched, {how}"
     )
-    print_lines(map(to_one_line, (describe_result(result), summary, *result.notes)))
+    print_lines(map(to_one_line, (result.describe(), summary, *result.notes)))
     selection = Selection(globs)
     shown = [
         layer
@@ -154,21 +156,3 @@ def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], s
             click.echo(f"{omitted} more layers; --all prints them")
     click.echo("")
     print_table(OUTPUT_TITLES, make_output_rows(result), right=OUTPUT_TITLES[1:])
-
-
-def describe_result(result: Comparison) -> str:
-    """Return the first line of the report: the first layer that adds an error.
-
-    Args:
-        result: The comparison.
-    """
-    from irrun.formatting import format_number
-
-    first = result.first
-    if first is None:
-        return "no layer adds an error" + ("" if result.agrees else ", but the outputs differ")
-    reason = f": {first.reason}" if first.reason else ""
-    size = f"max abs {format_number(first.own.max_abs)}, SQNR {first.own.sqnr_db:.1f} dB"
-    if not first.own.same_shape:
-        size = "another shape"
-    return f"{first.key} ({first.type}) is the first layer that adds an error ({size}){reason}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from irrun._lazy import get_provider
+from irrun.formatting import format_number
 from irrun.inspection.metrics import Metrics
 
 __all__ = ["Comparison", "LayerComparison", "OutputComparison"]
@@ -63,7 +64,7 @@ class OutputComparison:
         name: The name of the output.
         metrics: The error; None if the reference does not have the output.
         top_k: The mean fraction of the five largest elements of each row that both have in common.
-        agrees: Whether the error is within the tolerance or explained by the verdict of a layer.
+        agrees: Whether the error is within the tolerance, or rounding explains it because results of layers jump.
     """
 
     name: str
@@ -100,9 +101,44 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def outcome(self) -> Literal["agrees", "differs", "unexplained"]:
+        """What the comparison found: "unexplained" if the outputs differ although no layer adds an error."""
+        if self.agrees:
+            return "agrees"
+        return "differs" if self.first is not None else "unexplained"
+
+    @property
     def first(self) -> LayerComparison | None:
         """The first layer that adds an error, or None."""
         return next((layer for layer in self.layers if layer.verdict == "adds"), None)
+
+    def describe(self) -> str:
+        """Return what was found: the first layer that adds an error, or why the outputs differ without one."""
+        first = self.first
+        if first is None:
+            return "no layer adds an error" if self.agrees else f"the outputs differ, {self._explain_outputs()}"
+        reason = f": {first.reason}" if first.reason else ""
+        size = f"max abs {format_number(first.own.max_abs)}, SQNR {first.own.sqnr_db:.1f} dB"
+        if not first.own.same_shape:
+            size = "another shape"
+        count = len({_strip_iterations(layer.key) for layer in self.layers if layer.verdict == "adds"})
+        others = f"; {count} layers add one" if count > 1 else ""
+        return f"{first.key} ({first.type}) is the first layer that adds an error ({size}){reason}{others}"
+
+    def _explain_outputs(self) -> str:
+        """Return what is known about outputs that differ although no layer adds an error."""
+        missing = self.layers_total - self.matched
+        if missing:
+            return f"and {missing} of {self.layers_total} layers have no value to compare with"
+        for verdict in ("ill-conditioned", "perturbed", "amplifies"):
+            layers = [layer for layer in self.layers if layer.verdict == verdict]
+            if layers:
+                layer = min(layers, key=lambda layer: layer.accumulated.sqnr_db)
+                others = f", one of {len(layers)} layers," if len(layers) > 1 else ""
+                means = {"perturbed": "cannot be read without changing the reference"}.get(verdict, f"is {verdict}")
+                means = "amplifies rounding errors" if verdict == "amplifies" else means
+                return f"but no layer adds an error: {layer.key} ({layer.type}){others} {means}"
+        return "but no layer adds an error: rounding errors add up"
 
     @property
     def matched(self) -> int:
@@ -110,7 +146,7 @@ class Comparison:
         return len({_strip_iterations(layer.key) for layer in self.layers})
 
     def __repr__(self) -> str:
-        result = "agrees" if self.agrees else "differs"
+        result = {"unexplained": "differs, without a layer that adds an error,"}.get(self.outcome, self.outcome)
         return f"<Comparison: {result} with {self.reference}, {self.matched} of {self.layers_total} layers matched>"
 
     def _repr_html_(self) -> str:
@@ -122,6 +158,7 @@ class Comparison:
         first = self.first
         return {
             "agrees": self.agrees,
+            "outcome": self.outcome,
             "reference": self.reference,
             "precision": self.precision,
             "matched": self.matched,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import click
 import numpy as np
@@ -16,9 +16,10 @@ from ir_text import chain, layer, net, port, write
 
 import irrun
 import irrun.runtime.request  # before its functions are replaced
-from irrun.cli.compare import describe_result
 from irrun.data.load import LoadOptions, load_input_sets
 from irrun.errors import InputError
+from irrun.inspection.comparison import Comparison, LayerComparison
+from irrun.inspection.metrics import Metrics
 from irrun.inspection.recording import record
 
 F32 = np.float32
@@ -155,19 +156,29 @@ def test_report_does_not_overwrite_the_model(model, capsys):
 
 
 def test_first_line_of_a_comparison_names_the_layer_and_its_error():
-    own = SimpleNamespace(max_abs=0.25, sqnr_db=12.34, same_shape=True)
-    first = SimpleNamespace(key="conv1", type="Convolution", reason="", own=own)
-    result = SimpleNamespace(first=first, agrees=False)
+    own = Metrics(max_abs=0.25, sqnr_db=12.34)
+    first = LayerComparison("conv1", "Convolution", "conv1", "name", own, own, "adds", 1e-6, "")
+
+    def describe(*layers, agrees=False, total=1):
+        return Comparison(agrees, "x", "f32", list(layers), [], total).describe()
+
     text = "conv1 (Convolution) is the first layer that adds an error"
-    assert describe_result(result) == f"{text} (max abs 0.25, SQNR 12.3 dB)"
-    first.reason = "another axis"
-    assert describe_result(result) == f"{text} (max abs 0.25, SQNR 12.3 dB): another axis"
-    own.same_shape = False
-    assert describe_result(result) == f"{text} (another shape): another axis"
-    result.first = None
-    assert describe_result(result) == "no layer adds an error, but the outputs differ"
-    result.agrees = True
-    assert describe_result(result) == "no layer adds an error"
+    assert describe(first) == f"{text} (max abs 0.25, SQNR 12.3 dB)"
+    first = replace(first, reason="another axis")
+    assert describe(first) == f"{text} (max abs 0.25, SQNR 12.3 dB): another axis"
+    assert describe(first, replace(first, key="b[3]/c"), replace(first, key="b[4]/c"), total=2).endswith(
+        "another axis; 2 layers add one"
+    )
+    first = replace(first, own=replace(own, same_shape=False))
+    assert describe(first) == f"{text} (another shape): another axis"
+    exact, other = replace(first, verdict="exact"), replace(first, key="b", verdict="perturbed")
+    assert describe(exact) == "the outputs differ, but no layer adds an error: rounding errors add up"
+    assert describe(exact, total=3) == "the outputs differ, and 2 of 3 layers have no value to compare with"
+    assert describe(exact, other, replace(other, key="c"), total=3) == (
+        "the outputs differ, but no layer adds an error: b (Convolution), one of 2 layers, cannot be read without "
+        "changing the reference"
+    )
+    assert describe(exact, agrees=True) == "no layer adds an error"
 
 
 def test_notes_of_a_comparison_are_printed(model, capsys, monkeypatch):

@@ -30,6 +30,7 @@ CALLS = {
     "info --plan": ["info", "loop.xml", "--plan"],
     "upgrade": ["upgrade", "model.xml", "-o", "new.xml"],
     "extract": ["extract", "model.xml", "--outputs", "encoder/stage0/block1/attention/self/1", "-o", "part.xml"],
+    "export": ["export", "model.xml", "-o", "model.onnx"],
     "validate": ["validate", "model.xml"],
     "ops": ["ops"],
     "ops NAME": ["ops", "Gather"],

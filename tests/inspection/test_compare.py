@@ -140,6 +140,7 @@ def test_json_has_the_documented_form(tmp_path):
     result = compare(good, bad, X).to_json()
     assert list(result) == [
         "agrees",
+        "outcome",
         "reference",
         "precision",
         "matched",

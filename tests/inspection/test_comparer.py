@@ -69,7 +69,20 @@ def test_layers_whose_rounding_explains_a_large_error_are_ill_conditioned():
     x = np.float32([1e8, 1, -1e8])
     result = compare(make_model(*rows), {"s": np.float64(1)}, x)
     assert get_verdicts(result) == {"s": "ill-conditioned"}
-    assert result.agrees
+    assert not result.agrees
+    assert result.outcome == "unexplained"
+    assert result.describe() == "the outputs differ, but no layer adds an error: s (ReduceSum) is ill-conditioned"
+
+
+def test_a_reference_without_any_value_of_the_model_is_an_error():
+    with pytest.raises(irrun.InputError, match="nothing to compare: arrays has no value with the name of a layer"):
+        compare(make_chain(("Exp", {})), {"other": X}, X)
+
+
+def test_layers_without_a_reference_do_not_hide_wrong_outputs():
+    path = make_chain(("Exp", {}), ("Relu", {}))
+    result = compare(path, {"b": np.exp(X) * 2}, X)
+    assert not result.agrees
 
 
 def test_large_tolerances_do_not_hide_wrong_outputs():
