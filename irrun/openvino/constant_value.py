@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ class ConstantValue:
     @property
     def data(self) -> Any:
         """The value as an array."""
-        return self.get_tensor_view().data
+        tensor = self.get_tensor_view()
+        return tensor.bytes_data if tensor._element_type.kind == "string" else tensor.data
 
     def get_data(self, *, dtype: Any = None, copy: bool = False) -> Any:
         """Return the value as an array.
@@ -82,7 +84,7 @@ class ConstantValue:
         return Strides(self.data.strides)
 
 
-def to_constant(value: Any, dtype: Any = None, **keywords: Any) -> Constant:
+def to_constant(value: Any, dtype: Any = None, shared_memory: bool | None = None, **keywords: Any) -> Constant:
     """Return the value of a Constant; see `make_constant`."""
     if isinstance(value, ElementType | Type):  # constant(type, shape, values)
         return to_constant(np.asarray(keywords.pop("value", 0)), value)
@@ -104,4 +106,17 @@ def to_constant(value: Any, dtype: Any = None, **keywords: Any) -> Constant:
             if element_type.dtype.fields
             else source.astype(element_type.dtype)
         )
-    return Constant.from_array(source, element_type)
+    if shared_memory and isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+        raise RuntimeError(
+            "SHARED MEMORY MODE FOR THIS CONSTANT IS NOT APPLICABLE! Passed numpy array must be C contiguous."
+        )
+    is_shared = isinstance(value, Tensor) if shared_memory is None else shared_memory
+    return _share(source, element_type) if is_shared else Constant.from_array(source, element_type)
+
+
+def _share(values: np.ndarray[Any, Any], element_type: ElementType) -> Constant:
+    """Return a Constant that uses the memory of an array, where it has the encoding of files."""
+    if element_type.is_packed or element_type.kind == "string" or not values.size or sys.byteorder == "big":
+        return Constant.from_array(values, element_type)
+    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+    return Constant(element_type, values.shape, data, len(data))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.openvino.element_type import to_element_type
 from irrun.openvino.node import DiscreteTypeInfo, Node, Output, PortData, as_output
 from irrun.openvino.tensor import Tensor
 from irrun.ops._support.operation import Operation
@@ -69,7 +70,6 @@ class Op(Node):
 
     def set_output_type(self, index: int, element_type: Any, shape: Any) -> None:
         """Declare an output."""
-        from irrun.openvino.element_type import to_element_type
         from irrun.openvino.shape import PartialShape
 
         self.set_output_size(max(len(self._ports), index + 1))
@@ -145,12 +145,18 @@ def _make_operation(
         for port in node.outputs():
             shape = port.partial_shape
             outputs.append(Tensor(port.element_type, shape.to_shape() if shape.is_static else [0]))
-        tensors = [Tensor(np.asarray(value), shared_memory=value.flags.c_contiguous) for value in inputs]
+        tensors = [_share(np.asarray(value)) for value in inputs]
         if not (node if instance is None else instance).evaluate(outputs, tensors):
             raise RuntimeError(f"evaluate() of {name} failed")
         return tuple(tensor._to_values() for tensor in outputs)
 
     return Operation.from_function(run, name, opset=version)
+
+
+def _share(values: np.ndarray[Any, Any]) -> Tensor:
+    element_type = to_element_type(values.dtype)
+    assert element_type is not None
+    return Tensor._from_values(np.ascontiguousarray(values), element_type)
 
 
 def _make_input(value: Any) -> Node:

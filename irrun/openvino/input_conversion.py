@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from irrun.openvino.node import ConstOutput, Output
+from irrun.openvino.shape import PartialShape
 from irrun.openvino.tensor import Tensor
 
 __all__ = ["convert_value", "iterate_inputs"]
@@ -63,6 +65,15 @@ def _find_port(key: Any, value: Any, ports: Sequence[ConstOutput]) -> ConstOutpu
     raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
 
 
+def _fit(array: np.ndarray[Any, Any], port: ConstOutput) -> np.ndarray[Any, Any]:
+    """Return a number as an array of one element, where the input is not a scalar."""
+    shape = port._data.shape
+    if array.ndim or shape is None or len(shape) == 0:
+        return array
+    lengths = tuple(PartialShape._from_irrun(shape).to_shape()) if shape.is_static else (1,)
+    return array.reshape(lengths) if math.prod(lengths) == 1 else array
+
+
 def convert_value(value: Any, port: ConstOutput, share: bool) -> Tensor:
     """Return a tensor of the element type of an input.
 
@@ -82,8 +93,8 @@ def convert_value(value: Any, port: ConstOutput, share: bool) -> Tensor:
                 f"Can't set the input tensor with index: {port._index}, because the model input (element type "
                 f"{declared.name}) and the tensor (element type {value._element_type.name}) are incompatible"
             )
-        return value
-    array = np.asarray(value)
+        return value if value._shape else Tensor._from_values(_fit(value._to_values(), port), value._element_type)
+    array = _fit(np.asarray(value), port)
     if array.dtype.kind in "USO" or declared is None or declared.kind == "string":
         if declared is not None and declared.kind != "string":
             array = array.astype(port.element_type.to_dtype())

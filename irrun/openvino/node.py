@@ -373,7 +373,8 @@ def make_constant(value: Any, dtype: Any = None, name: str | None = None, **keyw
         value: An array, a number, a list, or a tensor.
         dtype: The element type, as a `Type`, a name or a NumPy type; by default the type of the value.
         name: The friendly name.
-        keywords: `shared_memory`, which is ignored.
+        keywords: `shared_memory`, whether the Constant uses the memory of an array or a tensor where it can; by
+            default it does for tensors.
     """
     node = Node("Constant", "opset1", name=name)
     constant = to_constant(value, dtype, **keywords)

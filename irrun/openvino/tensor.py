@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ Array = np.ndarray[Any, Any]
 
 TensorVector = list
 
+_NOT_SHARED = "SHARED MEMORY MODE FOR THIS TENSOR IS NOT APPLICABLE!"
+
 
 class Tensor:
     """The memory of a tensor.
@@ -28,7 +31,7 @@ class Tensor:
         source: An array, a list, an image of Pillow, or another tensor with `begin` and `end` of a region; or an
             element type with a shape; or a port of a model, optionally with an array.
         shape: The shape, or the array of a port.
-        type: The element type of an array of packed elements.
+        type: The element type, of a new tensor or of the bytes of an array.
         shared_memory: Whether the tensor uses the memory of the array instead of a copy.
         begin: The first corner of a region.
         end: The opposite corner of a region, exclusive.
@@ -64,7 +67,9 @@ class Tensor:
         self._element_type: ElementType
         self._shape: tuple[int, ...]
         self._array: Array
-        if isinstance(source, Tensor):
+        if source is None and type is not None:
+            self._allocate(_require_type(type), shape)
+        elif isinstance(source, Tensor):
             self._init_region(source, begin if shape is None else shape, end if type is None else type)
         elif isinstance(source, ConstOutput):
             self._init_port(source, shape, shared_memory)
@@ -77,6 +82,8 @@ class Tensor:
 
     def _init_array(self, values: Array, shared_memory: bool) -> None:
         if values.dtype.kind in "USO":
+            if shared_memory:
+                raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")
             self._set_values(_to_strings(values), to_element_type(Type.string))
             return
         try:
@@ -85,9 +92,7 @@ class Tensor:
             raise RuntimeError(f"Unsupported data type: {values.dtype}") from None
         assert element_type is not None
         if shared_memory and not values.flags.c_contiguous:
-            raise RuntimeError(
-                "SHARED MEMORY MODE FOR THIS TENSOR IS NOT APPLICABLE! Passed numpy array must be C contiguous."
-            )
+            raise RuntimeError(f"{_NOT_SHARED} Passed numpy array must be C contiguous.")
         self._set_values(values if shared_memory else np.array(values, order="C"), element_type)
         self._is_shared = shared_memory
 
@@ -106,16 +111,31 @@ class Tensor:
             self._array = storage.view(np.uint8)[:size].view(parsed.dtype).reshape(self._shape)
 
     def _init_port(self, port: ConstOutput, values: Any, shared_memory: bool) -> None:
-        if values is None:
-            shape = port.partial_shape
-            self._allocate(_require_type(port.element_type), shape.to_shape() if shape.is_static else [0])
+        element_type, shape = _require_type(port.element_type), port.partial_shape
+        lengths = tuple(shape.to_shape()) if shape.is_static else (0,)
+        if values is None or not shape.is_static:
+            self._allocate(element_type, lengths)
+            return
+        source = np.asarray(values)
+        if math.prod(lengths) > source.size:
+            raise RuntimeError(f"Shape of the port exceeds shape of the array. {list(lengths)} > {list(source.shape)}")
+        if math.prod(lengths) < source.size:
+            message = "Shape of the port is smaller than shape of the array. Passed data will be cropped."
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+        if element_type.kind == "string":
+            self._init_array(source.reshape(-1)[: math.prod(lengths)].reshape(lengths), shared_memory)
         else:
-            self._init_array(np.asarray(values), shared_memory)
+            self._init_packed(source if shared_memory else source.copy(), lengths, element_type)
+            self._is_shared = shared_memory
 
     def _init_region(self, other: Tensor, begin: Any, end: Any) -> None:
         if begin is None:
             self._element_type, self._shape, self._array = other._element_type, other._shape, other._array
             return
+        if other._element_type.is_packed:
+            raise RuntimeError("ROI Tensor for types with bitwidths less then 8 bit is not implemented.")
+        if any(last > length for last, length in zip(Coordinate(end), other._shape, strict=True)):
+            raise RuntimeError(f"the region {list(begin)} to {list(end)} exceeds the shape {list(other._shape)}")
         region = tuple(slice(a, b) for a, b in zip(Coordinate(begin), Coordinate(end), strict=True))
         self._set_values(other._array[region], other._element_type)
         self._is_shared = True
@@ -170,13 +190,11 @@ class Tensor:
     def data(self) -> Any:
         """The memory as an array. Strings are a copy, as bytes."""
         if self._element_type.kind == "string":
+            message = "Data of string type will be copied! Please use dedicated properties `str_data` and `bytes_data`."
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
             return self.bytes_data
         dtype = to_type(self._element_type).to_dtype()
         return self._array if self._array.dtype == dtype else self._array.view(dtype)
-
-    @data.setter
-    def data(self, values: Any) -> None:
-        self.data[...] = values
 
     @property
     def bytes_data(self) -> Any:
@@ -187,8 +205,7 @@ class Tensor:
 
     @bytes_data.setter
     def bytes_data(self, values: Any) -> None:
-        self._check_strings()
-        self._array[...] = _to_strings(np.asarray(values))
+        self._fill_strings(values)
 
     @property
     def str_data(self) -> Any:
@@ -198,8 +215,16 @@ class Tensor:
 
     @str_data.setter
     def str_data(self, values: Any) -> None:
+        self._fill_strings(values)
+
+    def _fill_strings(self, values: Any) -> None:
         self._check_strings()
-        self._array[...] = _to_strings(np.asarray(values))
+        source = np.asarray(values)
+        if source.dtype.kind not in "USO":
+            raise RuntimeError("Unknown string kind passed to fill the Tensor's data!")
+        if source.size != self._array.size:
+            raise RuntimeError("Passed array must have the same size (number of elements) as the Tensor!")
+        self._array[...] = _to_strings(source).reshape(self._shape)
 
     def _check_strings(self) -> None:
         if self._element_type.kind != "string":
@@ -261,7 +286,7 @@ class Tensor:
             self._resized = (self._array, memory)
             self._shape = lengths
         elif self._is_shared and lengths != self._shape:
-            message = f"Could set new shape: {Shape(lengths)}: the tensor shares memory of {memory.size} elements"
+            message = f"Cannot set new shape {Shape(lengths)}: failed, since the tensor shares {memory.size} elements"
             raise RuntimeError(message)
         else:
             self._allocate(self._element_type, lengths)

@@ -20,7 +20,7 @@ from irrun.openvino.inference_engine.data import (
     TensorDesc,
     get_default_layout,
 )
-from irrun.openvino.inference_engine.network import IENetwork
+from irrun.openvino.inference_engine.network import IENetwork, get_output_name
 
 __all__ = ["ExecutableNetwork", "InferRequest", "StatusCode", "WaitMode"]
 
@@ -208,7 +208,8 @@ class InferRequest:
 
     def _store(self) -> None:
         results = self._request.results.to_tuple()
-        for (name, data), values in zip(self._network.outputs.items(), results, strict=False):
+        for name, values in zip(self._network._output_names, results, strict=True):
+            data = self._network.outputs[name]
             dtype = ElementType.parse(data.precision).dtype
             converted = values.astype(dtype)
             blob = self._output_blobs.get(name)
@@ -237,6 +238,7 @@ class ExecutableNetwork:
         self._compiled: CompiledModel = Core().compile_model(network._model, device, properties)
         self.input_info: dict[str, InputInfoPtr] = dict(network.input_info)
         self.outputs: dict[str, DataPtr] = dict(network.outputs)
+        self._output_names = [get_output_name(result) for result in network._model.results]
         self._batch_size = network.batch_size if network.input_info else 1
         count = num_requests or int(self._compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
         self.requests = tuple(InferRequest(self) for _ in range(count))

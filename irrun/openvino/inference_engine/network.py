@@ -55,8 +55,8 @@ class IENetwork:
 
     @property
     def outputs(self) -> dict[str, DataPtr]:
-        """The outputs by name."""
-        return self._outputs
+        """The outputs in the order of their names."""
+        return dict(sorted(self._outputs.items()))
 
     @property
     def layers(self) -> dict[str, Any]:

@@ -23,15 +23,20 @@ class Constant(metaclass=_NodeClass):
     """A Constant.
 
     Args:
-        arguments: An array; or an element type, a shape and the values.
+        arguments: An array or a tensor, and whether to use its memory; or an element type, a shape and the values.
+        keywords: `array` or `tensor`, and `shared_memory`, in place of arguments.
     """
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
         """Create the node; see the class."""
         if len(arguments) == 3:
             return make_filled_constant(*arguments)
-        keywords.pop("shared_memory", None)
-        return make_constant(*arguments[:1], **keywords)
+        for name in ("array", "tensor"):
+            if name in keywords:
+                arguments = (keywords.pop(name), *arguments)
+        if len(arguments) == 2:
+            keywords["shared_memory"] = arguments[1]
+        return make_constant(arguments[0], **keywords)
 
 
 class Parameter(metaclass=_NodeClass):
