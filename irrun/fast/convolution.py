@@ -20,8 +20,9 @@ from irrun.fast.depthwise import (
     make_bands,
     suits_bands,
 )
-from irrun.fast.elementwise import BoundChain, ElementwiseChain
+from irrun.fast.elementwise import BoundChain, ElementwiseChain, Operand
 from irrun.fast.errors import NoKernelError
+from irrun.fast.fused import fuses
 from irrun.fast.methods import Choice, MethodEntry, choose_method
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
@@ -246,7 +247,20 @@ def _make_finish(bound: BoundChain, blocks: Array) -> Finish:
     return finish
 
 
-def make_kernel(
+@specializes("Convolution-1", "GroupConvolution-1")
+def specialize_convolution(site: CallSite) -> SpecializedKernel | None:
+    """Choose the method by the shapes."""
+    return _make_kernel(site)
+
+
+@fuses("Convolution-1", "GroupConvolution-1")
+def fuse_convolution(site: CallSite, chain: ElementwiseChain) -> ConvolutionKernel | None:
+    """Multiply the filters by a constant that the result is multiplied by first, and compute what follows by blocks."""
+    scale, rest = _split_scale(chain, site)
+    return _make_kernel(site, rest, scale)
+
+
+def _make_kernel(
     site: CallSite, chain: ElementwiseChain | None = None, scale: Array | None = None
 ) -> ConvolutionKernel | None:
     """Return the kernel of Convolution or GroupConvolution, or None if its filters are not constant f32.
@@ -275,7 +289,32 @@ def make_kernel(
     return kernel
 
 
-@specializes("Convolution-1", "GroupConvolution-1")
-def specialize_convolution(site: CallSite) -> SpecializedKernel | None:
-    """Choose the method by the shapes."""
-    return make_kernel(site)
+def _split_scale(chain: ElementwiseChain, site: CallSite) -> tuple[Array | None, ElementwiseChain | None]:
+    """Return the constant that the result of a convolution is multiplied by first, per channel, and what follows."""
+    filters = site.get_constant(1)
+    step = chain.steps[0]
+    if filters is None or step.name != "Multiply" or Operand("input", 0) not in step.operands:
+        return None, chain
+    other = next((o for o in step.operands if o.kind == "constant"), None)
+    uses_value_again = any(Operand("input", 0) in s.operands for s in chain.steps[1:])
+    if other is None or uses_value_again:
+        return None, chain
+    scale = chain.constants[other.index]
+    channels = filters.shape[0] * (filters.shape[1] if site.operation.has_groups else 1)
+    rank = filters.ndim - (2 if site.operation.has_groups else 1)
+    shape = (1,) * (rank + 1 - scale.ndim) + scale.shape
+    if scale.size != 1 and shape != (1, channels, *[1] * (rank - 1)):
+        return None, chain
+    if not np.isfinite(scale).all():
+        return None, chain
+    flat = np.broadcast_to(scale.reshape(-1), (channels,))
+    if len(chain.steps) == 1:
+        return flat, None
+
+    def renumber(operand: Operand) -> Operand:
+        if operand.kind != "step":
+            return operand
+        return Operand("step", operand.index - 1) if operand.index else Operand("input", 0)
+
+    steps = tuple(s._replace(operands=tuple(map(renumber, s.operands))) for s in chain.steps[1:])
+    return flat, ElementwiseChain(steps, chain.input_count, chain.constants)

@@ -8,10 +8,44 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.elementwise import ElementwiseChain
+from irrun.fast.specialization import CallSite, load_specializers, specialize
 
-__all__ = ["FusedKernel"]
+__all__ = ["FusedKernel", "fuse", "fuses"]
 
 Array = np.ndarray[Any, Any]
+#: Returns the kernel of the operation of a site and of the chain that follows it, or None if there is no better one
+#: than `FusedKernel`.
+Fuser = Callable[[CallSite, ElementwiseChain], Callable[..., Any] | None]
+_fusers: dict[str, Fuser] = {}
+
+
+def fuses(*operations: str) -> Callable[[Fuser], Fuser]:
+    """Register the decorated function for operations, in the module of their specializers.
+
+    Args:
+        operations: Types with versions: "MatMul-1".
+    """
+
+    def decorate(function: Fuser) -> Fuser:
+        _fusers.update(dict.fromkeys(operations, function))
+        return function
+
+    return decorate
+
+
+def fuse(site: CallSite, chain: ElementwiseChain) -> Callable[..., Any]:
+    """Return the kernel of an operation and the elementwise operations that follow it.
+
+    Args:
+        site: The call site of the operation.
+        chain: The operations that follow.
+    """
+    if not site.operation.is_custom and load_specializers(site.operation.type):
+        fuser = _fusers.get(str(site.operation))
+        kernel = None if fuser is None else fuser(site, chain)
+        if kernel is not None:
+            return kernel
+    return FusedKernel(specialize(site) or site.call_plain, len(site.variable_inputs), chain)
 
 
 class FusedKernel:

@@ -12,7 +12,7 @@ import numpy as np
 from irrun.fast.alignment import align
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.errors import NoKernelError
-from irrun.fast.fused import FusedKernel
+from irrun.fast.fused import FusedKernel, fuses
 from irrun.fast.methods import MethodEntry, choose_method
 from irrun.fast.panels import WIDTH, PanelProduct, count_panel_bytes, make_panel_product, suits_panels
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
@@ -213,6 +213,7 @@ class ProductKernel(FusedKernel):
         return self.multiply(a.reshape(count, inner), bound.apply_to_rows).reshape(shape)
 
 
+@fuses("MatMul-1")
 def make_product_kernel(site: CallSite, chain: ElementwiseChain) -> FusedKernel | None:
     """Return the kernel of MatMul and what follows, or None if its weights are not a constant matrix of f32."""
     weights = site.get_constant(1)

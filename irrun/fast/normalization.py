@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
-from irrun.fast.fused import FusedKernel
+from irrun.fast.fused import FusedKernel, fuses
 from irrun.fast.methods import Choice, MethodEntry, choose_method
 from irrun.fast.reduction import SHORT_AXIS, is_short_axis
 from irrun.fast.softmax import MAX_PRODUCT_LENGTH, exponentiate_rows
@@ -298,10 +298,9 @@ class NormalizationKernel(FusedKernel):
         return result
 
 
+@fuses("MVN-6")
 def make_normalization_kernel(site: CallSite, chain: ElementwiseChain) -> NormalizationKernel | None:
     """Return the kernel of MVN-6 and what follows, or None if it does not normalize a single axis."""
-    if str(site.operation) != "MVN-6":
-        return None
     axes, kernel = site.get_constant(1), specialize_mvn(site)
     if kernel is None or axes is None or axes.size != 1:
         return None

@@ -22,7 +22,7 @@ from irrun.fast.modules import MODULES
 from irrun.fast.packing import PackedMemory
 from irrun.ops._support.operation import Operation
 
-__all__ = ["CallSite", "SpecializedKernel", "get_summary", "specialize", "specializes"]
+__all__ = ["CallSite", "SpecializedKernel", "get_summary", "load_specializers", "specialize", "specializes"]
 
 Array = np.ndarray[Any, Any]
 SpecializedKernel = Callable[..., Any]
@@ -117,8 +117,12 @@ def specializes(*operations: str, **options: Any) -> Callable[[Function], Functi
 
 
 @cache
-def _load(module: str) -> None:
-    importlib.import_module(f"irrun.fast.{module}")
+def load_specializers(operation_type: str) -> bool:
+    """Import the module of the specializers of a type of operations, and return whether there is one."""
+    module = MODULES.get(operation_type)
+    if module is not None:
+        importlib.import_module(f"irrun.fast.{module}")
+    return module is not None
 
 
 def specialize(site: CallSite) -> SpecializedKernel | None:
@@ -127,23 +131,15 @@ def specialize(site: CallSite) -> SpecializedKernel | None:
     Operations that a user registered in place of irrun's own are never replaced. Neither are operations on
     constants: they are computed once, unless the results exceed the memory of weights.
     """
-    name = str(site.operation)
-    module = MODULES.get(site.operation.type)
-    if module is None or site.operation.is_custom:
+    if site.operation.is_custom or not site.variable_inputs or not load_specializers(site.operation.type):
         return None
-    if not site.variable_inputs:
-        return None
-    _load(module)
-    specializer = _specializers.get(name)
+    specializer = _specializers.get(str(site.operation))
     return specializer(site) if specializer else None
 
 
 def get_summary(operation: Operation) -> str:
     """Return what the specializer of an operation does, as a phrase; empty if there is none."""
-    module = MODULES.get(operation.type)
-    if module is None:
-        return ""
-    _load(module)
+    load_specializers(operation.type)
     specializer = _specializers.get(str(operation))
     summary = (specializer.__doc__ or "").strip().partition("\n")[0].rstrip(".") if specializer else ""
     return summary[:1].lower() + summary[1:]

@@ -13,8 +13,7 @@ import pytest
 from fast.harness import assert_same_bits, check
 from fast.test_typical_inputs import CASES
 from irrun.fast import specialization
-from irrun.fast.modules import MODULES
-from irrun.fast.specialization import _load
+from irrun.fast.specialization import load_specializers
 
 F32 = np.float32
 
@@ -29,7 +28,7 @@ def choose_cases():
     chosen = {}
     for case in CASES:
         name, inputs, constants, _, _ = case
-        _load(MODULES[name.partition("-")[0]])
+        load_specializers(name.partition("-")[0])
         key = (specialization._specializers[name], constants, [x.size > 1 for x in inputs[1:]])
         if max(x.size for x in inputs) < 1000:
             chosen.setdefault(str(key), case)

@@ -13,12 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from irrun.fast.elementwise import ElementwiseChain, Operand
-from irrun.fast.fused import FusedKernel
+from irrun.fast.fused import FusedKernel, fuse
 from irrun.fast.packing import PackedMemory
-from irrun.fast.specialization import CallSite, specialize
 from irrun.runtime.passes.engine import View
 from irrun.runtime.passes.fusion_regions import Region, RegionFinder
 from irrun.runtime.passes.phases import Resources
@@ -26,8 +22,6 @@ from irrun.runtime.passes.specialization import list_refusals, make_site
 from irrun.runtime.program import Instruction, Program, Refusal
 
 __all__ = ["run"]
-
-Array = np.ndarray[Any, Any]
 
 
 def run(program: Program, resources: Resources) -> None:
@@ -60,7 +54,7 @@ def _fuse_region(program: Program, region: Region, packed: PackedMemory) -> Inst
         description = f"chain of {len(chain.steps)} operations, by tiles{', in place' if region.may_overwrite else ''}"
     else:
         site = make_site(program, region.anchor, packed)
-        kernel = _make_anchor_kernel(site, chain)
+        kernel = fuse(site, chain)
         inputs = (*(region.anchor.inputs[i] for i in site.variable_inputs), *region.inputs[1:])
         names = ", ".join(member.operation.type for member in region.members[1:])
         is_plain = isinstance(kernel, FusedKernel) and kernel.kernel == site.call_plain
@@ -74,58 +68,3 @@ def _fuse_region(program: Program, region: Region, packed: PackedMemory) -> Inst
         plain=tuple(region.members),
         description=description,
     )
-
-
-def _make_anchor_kernel(site: CallSite, chain: ElementwiseChain) -> Callable[..., Any]:
-    """Return the kernel of an anchor and the operations that follow it."""
-    if site.operation.convolves:
-        from irrun.fast.convolution import make_kernel
-
-        scale, rest = _split_scale(chain, site)
-        kernel = make_kernel(site, rest, scale)
-        if kernel is not None:
-            return kernel
-    if site.operation.multiplies_matrices:
-        from irrun.fast.matrix import make_product_kernel
-
-        product = make_product_kernel(site, chain)
-        if product is not None:
-            return product
-    if site.operation.kind == "rowwise":
-        from irrun.fast.normalization import make_normalization_kernel
-
-        normalization = make_normalization_kernel(site, chain)
-        if normalization is not None:
-            return normalization
-    return FusedKernel(specialize(site) or site.call_plain, len(site.variable_inputs), chain)
-
-
-def _split_scale(chain: ElementwiseChain, site: CallSite) -> tuple[Array | None, ElementwiseChain | None]:
-    """Return the constant that the result of a convolution is multiplied by first, per channel, and what follows."""
-    filters = site.get_constant(1)
-    step = chain.steps[0]
-    if filters is None or step.name != "Multiply" or Operand("input", 0) not in step.operands:
-        return None, chain
-    other = next((o for o in step.operands if o.kind == "constant"), None)
-    uses_value_again = any(Operand("input", 0) in s.operands for s in chain.steps[1:])
-    if other is None or uses_value_again:
-        return None, chain
-    scale = chain.constants[other.index]
-    channels = filters.shape[0] * (filters.shape[1] if site.operation.has_groups else 1)
-    rank = filters.ndim - (2 if site.operation.has_groups else 1)
-    shape = (1,) * (rank + 1 - scale.ndim) + scale.shape
-    if scale.size != 1 and shape != (1, channels, *[1] * (rank - 1)):
-        return None, chain
-    if not np.isfinite(scale).all():
-        return None, chain
-    flat = np.broadcast_to(scale.reshape(-1), (channels,))
-    if len(chain.steps) == 1:
-        return flat, None
-
-    def renumber(operand: Operand) -> Operand:
-        if operand.kind != "step":
-            return operand
-        return Operand("step", operand.index - 1) if operand.index else Operand("input", 0)
-
-    steps = tuple(s._replace(operands=tuple(map(renumber, s.operands))) for s in chain.steps[1:])
-    return flat, ElementwiseChain(steps, chain.input_count, chain.constants)
