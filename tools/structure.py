@@ -38,7 +38,7 @@ PACKAGE = ROOT / "irrun"
 #: Operations whose number of files is reported.
 SAMPLES = ("FakeQuantize", "MatMul", "Convolution", "Gather", "LSTMSequence")
 #: Folders that translate names of another format.
-TRANSLATORS = ("openvino", "ir/legacy")
+TRANSLATORS = ("export", "openvino", "ir/legacy")
 #: Files that `tests/ops/kernel_table.py` writes.
 GENERATED = ("ops/_support/kernel_modules.py", "fast/modules.py")
 #: Names of tables that list modules or public names.

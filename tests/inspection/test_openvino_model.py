@@ -78,11 +78,10 @@ def test_outputs_that_do_not_move_are_not_perturbed(path):
 )
 def test_batches_that_move_outputs_are_divided(path, monkeypatch, small_batch, moves, sizes):
     monkeypatch.setattr(openvino_model, "SMALL_BATCH", small_batch)
-    monkeypatch.setattr(openvino_model, "_is_identical", lambda a, b: False)
     monkeypatch.setattr(OpenVinoModel, "_have_moved", lambda self, differences: moves)
     model, values, _, compiled = run_model(path)
     assert compiled == sizes
-    assert model.perturbed == set(KEYS)
+    assert model.perturbed == (set(KEYS) if moves else set())
     check_values(path, values)
 
 
@@ -193,15 +192,17 @@ def test_sizes_are_those_of_static_shapes(shape, element_type, size):
     assert openvino_model._estimate_size(port) == size
 
 
-def test_values_are_identical_bit_by_bit():
-    is_identical = openvino_model._is_identical
-    x = np.float32([0.0, np.nan])
-    assert is_identical(x, x.copy())
-    assert not is_identical(x, np.float32([-0.0, np.nan]))
-    assert not is_identical(x, x[None])
-    assert is_identical(np.array(["a"], object), np.array(["".join("a")], object))
-    assert not is_identical(np.array(["a"], object), np.array(["b"], object))
-    assert is_identical(np.ones((2, 3)).T, np.ones((3, 2)))
+def test_layers_that_move_outputs_by_rounding_only_are_not_perturbed(path, monkeypatch):
+    infer = OpenVinoModel._infer
+
+    def infer_with_rounding(self, compiled, arguments):
+        results = infer(self, compiled, arguments)
+        return [x * np.float32(1 + 2**-22) if len(results) > 1 else x for x in results]
+
+    monkeypatch.setattr(OpenVinoModel, "_infer", infer_with_rounding)
+    model, _, _, sizes = run_model(path)
+    assert model.perturbed == set()
+    assert sizes == [5]
 
 
 def test_files_that_have_changed_are_not_read_again(path, tmp_path):
