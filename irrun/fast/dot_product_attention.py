@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.methods import MethodEntry, choose_method
 from irrun.fast.panels import multiply_in_blocks
 from irrun.fast.scratch import get_scratch
 from irrun.fast.softmax import exponentiate_rows
@@ -26,11 +27,7 @@ MIN_PART_PRODUCTS = 3 << 22
 MAX_PARTS = 32
 
 
-@specializes("ScaledDotProductAttention-13")
-def specialize_attention(site: CallSite) -> SpecializedKernel | None:
-    """Compute by blocks if there is no sink."""
-    if site.has_input(5) or any(site.get_constant(i) is not None for i in range(3)):
-        return None
+def _attend_by_blocks(site: CallSite) -> SpecializedKernel:
     call_plain, is_causal = site.call_plain, bool(site.attributes.get("causal", False))
     mask_constant, scale_constant = site.get_constant(3), site.get_constant(4)
     has_mask, has_scale = site.has_input(3), site.has_input(4)
@@ -48,6 +45,26 @@ def specialize_attention(site: CallSite) -> SpecializedKernel | None:
         return attend(query, key, value, None if is_causal else mask, factor, is_causal)
 
     return compute
+
+
+METHODS = (
+    MethodEntry[CallSite](
+        "blocks of heads and rows",
+        "variable queries, keys and values without a sink",
+        lambda site: not site.has_input(5) and all(site.get_constant(i) is None for i in range(3)),
+        _attend_by_blocks,
+    ),
+    MethodEntry[CallSite]("plain", "all others", lambda site: True, lambda site: None),
+)
+
+
+@specializes("ScaledDotProductAttention-13")
+def specialize_attention(site: CallSite) -> SpecializedKernel | None:
+    """Compute by blocks if there is no sink."""
+    choice = choose_method(METHODS, site)
+    site.set_choice(choice)
+    kernel: SpecializedKernel | None = choice.entry.create(site)
+    return kernel
 
 
 def _is_supported(query: Array, key: Array, value: Array, mask: Array | None) -> bool:

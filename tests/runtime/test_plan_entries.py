@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ir_text import chain, write, write_row_loop
+from ir_text import chain, layer, net, port, write, write_row_loop
 
 import irrun
 from irrun.runtime.executor import Executor, RequestState
@@ -90,3 +90,24 @@ def test_specializers_that_fail_are_shown(tmp_path, monkeypatch):
     monkeypatch.setattr("irrun.runtime.passes.specialization.specialize", fail)
     (entry,) = list_plan(irrun.compile_model(write(tmp_path, chain("Relu")), jit=False)._get_fast_program())
     assert (entry.implementation, entry.refused) == ("plain", ("specialize: the constants do not match",))
+
+
+@pytest.mark.parametrize("has_sink", [False, True])
+def test_methods_that_do_not_apply_are_shown(has_sink, tmp_path):
+    shapes = [(1, 2, 4), (1, 3, 4), (1, 3, 4), (2, 3), (1,), (1, 2, 1)][: 6 if has_sink else 3]
+    count = len(shapes)
+    layers = [
+        layer(i, "Parameter", data=f'shape="{",".join(map(str, s))}" element_type="f32"', outputs=[port(0, s, "FP32")])
+        for i, s in enumerate(shapes)
+    ]
+    inputs = [port(i, shape) for i, shape in enumerate(shapes)]
+    outputs = [port(count, (1, 2, 4), "FP32")]
+    attention = layer(count, "ScaledDotProductAttention", "opset13", 'causal="false"', inputs, outputs)
+    layers += [attention, layer(count + 1, "Result", inputs=[port(0, (1, 2, 4))])]
+    edges = [*((i, 0, count, i) for i in range(count)), (count, count, count + 1, 0)]
+    compiled = irrun.compile_model(write(tmp_path, net(layers, edges)), jit=False)
+    (entry,) = list_plan(compiled._get_fast_program())
+    condition = "variable queries, keys and values without a sink"
+    name = "blocks of heads and rows"
+    assert entry.implementation == ("plain" if has_sink else f"{name}: {condition}")
+    assert entry.refused == ((f"use {name}: only for {condition}",) if has_sink else ())

@@ -58,9 +58,9 @@ def _specialize_instruction(program: Program, instruction: Instruction, packed: 
     except Exception as error:  # constants that the plain kernel refuses, with a message, when it runs
         program.refusals.append(Refusal(instruction.layer.name, "specialize", str(error)))
         return instruction
+    program.refusals += list_refusals(site, instruction)
     if kernel is None:
         return instruction
-    program.refusals += list_refusals(site, instruction)
     inputs = tuple(instruction.inputs[i] for i in site.variable_inputs)
     return Instruction(
         kernel,
