@@ -9,6 +9,9 @@ __all__ = ["LAST_OPSET", "OpsetModule"]
 
 LAST_OPSET = 17
 
+#: Nodes that contain models, and the first opset with each.
+_CONTROL = {"if_op": 8, "loop": 5, "tensor_iterator": 1}
+
 
 class OpsetModule(types.ModuleType):
     """A module whose attributes are the functions of an opset.
@@ -24,10 +27,10 @@ class OpsetModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        from irrun.openvino import graph_control
+        if _CONTROL.get(name, self._number + 1) <= self._number:
+            from irrun.openvino.op import control
 
-        if name in graph_control.CLASSES:
-            return getattr(graph_control, name)
+            return getattr(control, name)
         from irrun.openvino.factories import get_factory
 
         return get_factory(name, self._number)
@@ -35,4 +38,4 @@ class OpsetModule(types.ModuleType):
     def __dir__(self) -> list[str]:
         from irrun.openvino.factories import list_factories
 
-        return list_factories(self._number)
+        return sorted([*list_factories(self._number), *(n for n, first in _CONTROL.items() if first <= self._number)])
