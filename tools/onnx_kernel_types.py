@@ -15,6 +15,8 @@ NAMES = {
     "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "uint4": "u4",
     "float8e4m3fn": "f8e4m3", "float8e5m2": "f8e5m2",
 }  # fmt: skip
+#: Types that kernels accept and then refuse.
+EXCLUDED = {("LSTM", "f64"), ("GRU", "f64")}
 HEADER = '''"""The element types that onnxruntime's CPU kernels support, written by `tools/onnx_kernel_types.py`."""
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def main() -> None:
         for variable, texts in kernel.type_constraints.items():
             for text in texts:
                 name = text.removeprefix("tensor(").removesuffix(")")
-                if name in NAMES:
+                if name in NAMES and (kernel.op_name, NAMES[name]) not in EXCLUDED:
                     found[kernel.op_name][variable].add(NAMES[name])
     every = set(NAMES.values()) - {"f16"}
     lines = []

@@ -6,5 +6,9 @@ from irrun.export.rules import (  # noqa: F401
     elementwise,
     movement,
     products,
+    quantization,
+    sequences,
+    signals,
+    sparse,
     windows,
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import UnsupportedError
-from irrun.export.graph import Operand, Value, cast, constant, op
+from irrun.export.graph import Graph, Operand, Value, cast, constant, get_graph, op
 from irrun.export.site import Site
 from irrun.shapes import PartialShape
 
@@ -20,6 +20,7 @@ __all__ = [
     "gather",
     "get_dimension",
     "logical_or",
+    "loop",
     "reshape",
     "scalar_like",
     "shape_of",
@@ -181,3 +182,44 @@ def align(site: Site) -> tuple[Value, Value]:
 def as_type(value: Value, element_type: ElementType | None) -> Value:
     """Convert a value to a type if one is given."""
     return value if element_type is None else cast(value, element_type)
+
+
+def loop(
+    count: Value,
+    states: Sequence[Value],
+    body: Callable[[Value, list[Value]], tuple[list[Value], list[Value]]],
+    collected: int,
+    *,
+    while_true: Callable[[list[Value]], Value] | None = None,
+) -> tuple[list[Value], list[Value]]:
+    """Add a Loop.
+
+    Args:
+        count: The maximum number of iterations.
+        states: The initial states.
+        body: Takes the number of the iteration, i64 of shape [1], and the states; returns the new states, and values
+            that are stacked for all iterations.
+        collected: The number of such values.
+        while_true: Takes the new states, and returns whether the next iteration runs.
+
+    Returns:
+        The last states and the stacked values.
+    """
+    outer = get_graph()
+    graph = Graph(outer.opset, f"{outer.scope}/loop", scope=outer.scope, parent=outer)
+    number = graph.add_input(constant(0).type, PartialShape([]), f"{outer.scope}/iteration")
+    going = graph.add_input(constant(True).type, PartialShape([]), f"{outer.scope}/condition")
+    inner = [graph.add_input(s.type, None, f"{outer.scope}/state{i}") for i, s in enumerate(states)]
+    for value, state in zip(inner, states, strict=True):
+        value.shape = None if state.rank is None else PartialShape([-1] * state.rank)
+    with graph.activate():
+        new, stacked = body(reshape(number, [1]), inner)
+        graph.add_output(op("Identity", going) if while_true is None else reshape(while_true(new), []))
+        for value in (*new, *stacked):
+            graph.add_output(value)
+    types = [value.type for value in (*new, *stacked)]
+    limit = cast(count if count.rank == 0 else reshape(count, []), "i64")
+    outputs = outer.add("Loop", [limit, constant(True), *states], types, {"body": graph})
+    if len(outputs) != len(states) + collected:
+        raise AssertionError("a body returns another number of values")
+    return outputs[: len(states)], outputs[len(states) :]
