@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from irrun.export.rules import (  # noqa: F401
     elementwise,
+    image,
     movement,
     products,
     quantization,
