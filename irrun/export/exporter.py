@@ -226,6 +226,7 @@ class GraphExporter:
             other.add_output(state)
             is_empty = op("Equal", op("Size", state), 0)
             value = op("If", is_empty, result=element_type, then_branch=then, else_branch=other)
+            value.shape = None if initial.rank is None else PartialShape([-1] * initial.rank)
             self._keep(layer, [value])
             self.states[name] = (state, initial, value)
         else:

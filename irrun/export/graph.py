@@ -69,6 +69,11 @@ _CARRIERS = {
     "f8e5m2": ("f16", "f32"),
 }
 
+#: Operations whose result has the shape of the first input.
+_KEEPING_SHAPE = frozenset(
+    ("Abs", "Ceil", "Clip", "CumSum", "Exp", "Floor", "Identity", "IsInf", "IsNaN", "Log", "LogSoftmax", "Neg", "Not")
+) | frozenset(("Relu", "Round", "Sigmoid", "Sign", "Softmax", "Softplus", "Sqrt", "Tanh"))
+
 _TENSOR_TYPES = {
     "tensor(int64)": I64,
     "tensor(bool)": BOOLEAN,
@@ -389,6 +394,8 @@ def ops(
         finals.append(final)
         types.append(computed.get(variable, final))
     results = graph.add(operation, converted, types, attributes)
+    if operation in _KEEPING_SHAPE and converted[0] is not None:
+        results[0].shape = converted[0].shape
     return [cast(value, final) for value, final in zip(results, finals, strict=True)]
 
 

@@ -115,6 +115,14 @@ class Site:
             raise UnsupportedError(f"the rank of input {position} is dynamic")
         return rank
 
+    def assume_rank(self, position: int, rank: int) -> None:
+        """State the rank that the operation requires of an input whose rank is dynamic."""
+        value = self.get(position)
+        if value is not None and value.shape is None:
+            copy = op("Identity", value)
+            copy.shape = PartialShape([-1] * rank)
+            self.inputs[position] = copy
+
     def get_shape(self, position: int) -> list[int | None]:
         """Return the dimensions of an input, None for dynamic ones.
 

@@ -11,5 +11,6 @@ from irrun.export.rules import (  # noqa: F401
     sequences,
     signals,
     sparse,
+    suppression,
     windows,
 )

@@ -9,11 +9,12 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import UnsupportedError
-from irrun.export.graph import Value, cast, constant, op
+from irrun.export.graph import Value, cast, constant, get_graph, op
 from irrun.export.rules.helpers import (
     concat,
     gather,
     get_dimension,
+    loop,
     reshape,
     scalar_like,
     slice_axis,
@@ -140,9 +141,9 @@ def _resize_statically(site: Site, data: Value, axes: Sequence[ResizeAxis]) -> V
             if axis.size == axis.target:
                 continue
             taps = compute_pillow_taps(axis, mode == "bicubic_pillow", site.cube_coeff)
-            data = _round_result(
-                _apply_taps(cast(data, "f32" if target.bits < 64 else "f64"), taps, axis), target, True
-            )
+            product = _apply_taps(cast(data, "f32" if target.bits < 64 else "f64"), taps, axis)
+            data = _round_result(product, target, is_rounded=True)
+            data.shape = product.shape
         return op("Identity", data) if data is site[0] else data
     wide = cast(data, "f32") if target.name != "f64" else data
     antialias = site.antialias and any(axis.scale < 1 for axis in axes)
@@ -154,10 +155,10 @@ def _resize_statically(site: Site, data: Value, axes: Sequence[ResizeAxis]) -> V
         else:
             taps = compute_cubic_taps(axis, coordinates, site.cube_coeff)
         wide = _apply_taps(wide, taps, axis)
-    return _round_result(wide, target, mode == "linear")
+    return _round_result(wide, target, is_rounded=mode == "linear")
 
 
-def _round_result(value: Value, target: ElementType, is_rounded: bool) -> Value:
+def _round_result(value: Value, target: ElementType, *, is_rounded: bool) -> Value:
     if target.is_float:
         return cast(value, target)
     if is_rounded:
@@ -216,23 +217,22 @@ def _resize_dynamically(
         scale_input, size_input = concat(entries) + 1e-6, None
     target = data.type
     wide = data if target.name in ("f32", "f16") or mode == "nearest" else cast(data, "f32")
+    method = {"nearest": "nearest", "cubic": "cubic"}.get(mode, "linear")
     result = op(
-        "Resize", wide, None, scale_input, size_input, mode={"nearest": "nearest", "cubic": "cubic"}.get(mode, "linear"),
+        "Resize", wide, None, scale_input, size_input, mode=method,
         coordinate_transformation_mode="half_pixel" if coordinates == "tf_half_pixel_for_nn" else coordinates,
         nearest_mode=nearest if mode == "nearest" else None,
         cubic_coeff_a=float(site.cube_coeff) if mode == "cubic" else None,
     )  # fmt: skip
-    return result if mode == "nearest" else _round_result(result, target, mode == "linear")
+    return result if mode == "nearest" else _round_result(result, target, is_rounded=mode == "linear")
 
 
-@exports("GridSample-9", compute="f32")
+@exports("GridSample-9")
 def export_grid_sample(site: Site) -> Value:
     """Export GridSample, which ONNX has since opset 16."""
-    from irrun.export.graph import get_graph
-
     data, grid = site[0], site[1]
     target = data.type
-    wide = cast(data, "f32") if not target.is_float else data
+    wide = data if target.name == "f64" else cast(data, "f32")
     mode = site.mode
     if get_graph().opset >= 20:
         mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
@@ -392,8 +392,6 @@ def export_region(site: Site) -> Value:
 @exports("GatherTree-1")
 def export_gather_tree(site: Site) -> Value:
     """Export GatherTree as a loop from the last step to the first."""
-    from irrun.export.rules.helpers import loop
-
     steps, parents = cast(site[0], "i64"), cast(site[1], "i64")
     end = reshape(cast(site[3], "i64"), [1])
     count = op("Shape", steps, result="i64", end=1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from irrun.errors import UnsupportedError
-from irrun.export.graph import Value, cast, constant, op, ops
+from irrun.export.graph import Value, cast, constant, get_graph, op, ops
 from irrun.export.rules.helpers import (
     as_type,
     concat,
@@ -23,8 +23,9 @@ from irrun.export.rules.helpers import (
     unsqueeze,
     where,
 )
-from irrun.export.site import Site, exports
+from irrun.export.site import NotConstantError, Site, exports
 from irrun.ops._support.numerics import Array
+from irrun.shapes import PartialShape
 
 #: Bounds of slices that stand for the ends of an axis.
 LAST, FIRST = (1 << 63) - 1, -(1 << 63)
@@ -127,8 +128,40 @@ def export_shape_of(site: Site) -> Value:
 @exports("Transpose-1")
 def export_transpose(site: Site) -> Value:
     """Export Transpose. An empty order reverses the axes."""
+    if site[1].read() is None:
+        return _transpose_dynamically(site)
     order = site.read_integers(1)
     return op("Transpose", site[0], perm=[i % len(order) for i in order] if order else None)
+
+
+def _transpose_dynamically(site: Site) -> Value:
+    """Permute axes in an order that is not constant: elements are gathered by their positions."""
+    data, order = site[0], flatten(site[1])
+    shape = op("Shape", data, result="i64")
+    one = constant(np.ones(1, np.int64))
+    # The distance between neighbors along an axis is the product of the dimensions after it.
+    backward = slice_axis(shape, LAST, FIRST, 0, -1)
+    logs = op("CumProd", backward, constant(0), exclusive=1) if get_graph().opset >= 26 else None
+    if logs is None:
+        (rank,) = site.get_shape(1)
+        if rank is None:
+            raise NotConstantError(1)
+        distances, product = [], one
+        for i in reversed(range(rank)):
+            distances.insert(0, product)
+            product = product * slice_axis(shape, i, i + 1)
+        strides = concat(distances)
+    else:
+        strides = slice_axis(logs, LAST, FIRST, 0, -1)
+        (rank,) = site.get_shape(1)
+    new_shape, new_strides = gather(shape, order), gather(strides, order)
+    positions = constant(np.zeros((1,), np.int64))
+    for i in range(rank or 0):
+        count = reshape(slice_axis(new_shape, i, i + 1), [])
+        steps = op("Range", constant(0), count, constant(1)) * slice_axis(new_strides, i, i + 1)
+        positions = unsqueeze(positions, [-1]) + steps
+    flat = gather(reshape(data, [-1]), reshape(positions, [-1]))
+    return op("Reshape", flat, new_shape)
 
 
 @exports("Concat-1")
@@ -176,18 +209,19 @@ def export_variadic_split(site: Site) -> list[Value]:
 def export_broadcast(site: Site) -> Value:
     """Export Broadcast."""
     data, target = site[0], flatten(site[1])
-    if site.mode in ("numpy", "none", "bidirectional"):
+    if site.mode in ("numpy", "bidirectional"):
         return expand(data, target)
     rank = site.get_shape(1)[0] if site.get_rank(1) else 1
     own = site.get_rank(0)
     if rank is None:
         raise UnsupportedError("the rank of the result is dynamic")
-    if site.mode == "explicit":
+    is_explicit = site.mode in ("explicit", "none")
+    if is_explicit:
         axes = site.read_integers(2)
     else:
         start = site.axis if site.axis >= 0 else rank - own
         axes = list(range(start, start + own))
-    if site.mode == "explicit" and own == 0:
+    if is_explicit and own == 0:
         return expand(data, target)
     if axes != sorted(axes):
         order = sorted(range(len(axes)), key=lambda i: axes[i])
@@ -401,12 +435,13 @@ def export_strided_slice(site: Site) -> Value:
         name: [*(site.attributes.get(name) or []), *[0] * count][:count]
         for name in ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     }
-    strides = [1] * count if site.get(3) is None else site.read_integers(3)
+    strides = None if site.get(3) is None else flatten(site[3])
+    known = np.ones(count, np.int64) if strides is None else strides.read()
     begin, end = flatten(site[1]), flatten(site[2])
     ellipsis = next((i for i, m in enumerate(masks["ellipsis_mask"]) if m), None)
     new = [i for i, m in enumerate(masks["new_axis_mask"]) if m and i != ellipsis]
     specified = count - len(new) - (ellipsis is not None)
-    rank = site.get_rank(0)
+    rank = site.get_rank(0) if ellipsis is not None else 0
     positions: list[int] = []  # entries that slice an axis
     axes: list[int] = []
     inserted, removed, axis, result_axis = [], [], 0, 0
@@ -428,17 +463,21 @@ def export_strided_slice(site: Site) -> Value:
     if positions:
         begin_ignored = [bool(masks["begin_mask"][i]) and not masks["shrink_axis_mask"][i] for i in positions]
         end_ignored = [bool(masks["end_mask"][i]) and not masks["shrink_axis_mask"][i] for i in positions]
-        steps = [1 if masks["shrink_axis_mask"][i] else strides[i] for i in positions]
+        shrunk = [bool(masks["shrink_axis_mask"][i]) for i in positions]
+        if known is not None or strides is None:
+            steps = constant(np.where(shrunk, 1, np.ones(1) if known is None else known.reshape(-1)[positions]), "i64")
+        else:
+            steps = _select(shrunk, [1] * len(positions), _pick_entries(strides, positions))
+        backward = steps < 0 if steps.array is None else constant(steps.array < 0)
         first = _pick_entries(begin, positions)
         last = _pick_entries(end, positions)
-        starts = _select(begin_ignored, [LAST if s < 0 else 0 for s in steps], first)
-        stops = _select(end_ignored, [FIRST if s < 0 else LAST for s in steps], last)
-        shrunk = [bool(masks["shrink_axis_mask"][i]) for i in positions]
+        starts = _select(begin_ignored, _choose(backward, LAST, 0), first)
+        stops = _select(end_ignored, _choose(backward, FIRST, LAST), last)
         if any(shrunk):
             following = first + 1
             following = where(op("Equal", following, 0), LAST, following)
             stops = where(constant(np.array(shrunk)), following, stops) if not all(shrunk) else following
-        data = op("Slice", data, starts, stops, constant(axes), constant(steps))
+        data = op("Slice", data, starts, stops, constant(axes), steps)
     if removed:
         data = op("Squeeze", data, constant(removed))
     if inserted:
@@ -453,10 +492,17 @@ def _pick_entries(value: Value, positions: Sequence[int]) -> Value:
     return gather(value, constant(list(positions)))
 
 
-def _select(ignored: Sequence[bool], defaults: Sequence[int], value: Value) -> Value:
+def _choose(condition: Value, then: int, other: int) -> Value:
+    """Select between two numbers, at once for constants."""
+    if condition.array is not None:
+        return constant(np.where(condition.array, np.int64(then), np.int64(other)))
+    return where(condition, constant(then), constant(other))
+
+
+def _select(ignored: Sequence[bool], defaults: Value | Sequence[int], value: Value) -> Value:
     if not any(ignored):
         return value
-    replacement = constant(np.array(defaults, np.int64))
+    replacement = defaults if isinstance(defaults, Value) else constant(np.array(defaults, np.int64))
     if all(ignored):
         return replacement
     array = value.read()
@@ -758,6 +804,11 @@ def export_eye(site: Site) -> Value:
     column = op("Range", constant(0), columns, constant(1))
     hit = op("Equal", unsqueeze(column, [0]), unsqueeze(row + diagonal, [1]))
     result = cast(hit, site.output_type)
+    batch = None
+    if site.get(3) is None or site[3].rank is not None:
+        (batch,) = site.get_shape(3) if site.get(3) is not None else (0,)
+    if batch is not None and site.outputs[:1] == [None]:
+        site.outputs[0] = PartialShape([-1] * (batch + 2))
     if site.get(3) is not None:
         shape = concat([flatten(site[3]), reshape(rows, [1]), reshape(columns, [1])])
         result = cast(expand(cast(hit, "i32"), shape), site.output_type)
