@@ -8,7 +8,9 @@ from pathlib import Path
 import onnx
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-OPSET = 23
+OPSET = 21
+#: The last version of a kernel without an end. onnxruntime uses it only if the operation has not changed since.
+OPEN = (1 << 31) - 1
 NAMES = {
     "float": "f32", "double": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "boolean", "string": "string",
     "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "int4": "i4",
@@ -48,7 +50,7 @@ def main() -> None:
         if schema is None or kernel.provider != "CPUExecutionProvider" or kernel.domain not in ("", "ai.onnx"):
             continue
         first, last = kernel.version_range
-        if not first <= schema.since_version <= last:
+        if schema.since_version != first and (last == OPEN or not first < schema.since_version <= last):
             continue
         for variable, texts in kernel.type_constraints.items():
             for text in texts:

@@ -18,12 +18,12 @@ __all__ = ["command"]
     cls=ExampleCommand,
     examples=[
         "irrun export model.xml -o model.onnx",
-        "irrun export model.xml -o model.onnx --opset 21 --verify",
+        "irrun export model.xml -o model.onnx --opset 20 --verify",
     ],
 )
 @model_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .onnx file to write.")
-@click.option("--opset", type=int, metavar="N", help="The version of ONNX's operators, 18 to 28.  [default: 23]")
+@click.option("--opset", type=int, metavar="N", help="The version of ONNX's operators, 18 to 28.  [default: 21]")
 @click.option("--partial", is_flag=True, help="Write layers that ONNX cannot express as nodes of another domain.")
 @click.option("--verify", is_flag=True, help="Run both models on random inputs, the new one in onnxruntime.")
 @weights_option

@@ -18,7 +18,7 @@ __all__ = ["DEFAULT_OPSET", "OPSETS", "Export", "export_onnx"]
 #: The versions of ONNX's operators that models can be exported to.
 OPSETS = range(18, 29)
 #: The version that models are exported to by default.
-DEFAULT_OPSET = 23
+DEFAULT_OPSET = 21
 
 
 class Export(NamedTuple):
@@ -50,7 +50,8 @@ def export_onnx(
     Args:
         model: The model, or the path of an IR of any version.
         path: The .onnx file to write. Weights of more than 2 GB are written to `<path>.data`.
-        opset: The version of ONNX's operators, 18 to 28; by default 23, or the newest that the package onnx has.
+        opset: The version of ONNX's operators, 18 to 28; by default 21, for all of whose operations
+            onnxruntime has kernels.
         partial: Whether layers that ONNX cannot express become nodes of the domain "org.openvinotoolkit".
 
     Returns:

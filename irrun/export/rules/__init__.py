@@ -8,6 +8,7 @@ from irrun.export.rules import (  # noqa: F401
     movement,
     products,
     quantization,
+    regions,
     sequences,
     signals,
     sparse,

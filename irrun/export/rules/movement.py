@@ -146,7 +146,8 @@ def _transpose_dynamically(site: Site) -> Value:
         (rank,) = site.get_shape(1)
         if rank is None:
             raise NotConstantError(1)
-        distances, product = [], one
+        distances: list[Value] = []
+        product = one
         for i in reversed(range(rank)):
             distances.insert(0, product)
             product = product * slice_axis(shape, i, i + 1)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from irrun.export.graph import Value, cast, constant, op, ops
+from irrun.export.rules.elementwise import get_limits
 from irrun.export.rules.helpers import concat, expand, gather, reshape, scalar_like, slice_axis, unsqueeze, where
 from irrun.export.rules.movement import flatten
 from irrun.export.site import Site, exports
+from irrun.ops._support.numerics import get_lowest_float
 
 __all__: list[str] = []
 
@@ -92,11 +94,8 @@ def export_segment_max(site: Site) -> Value:
         count = slice_axis(segments, -1, (1 << 63) - 1) + 1
     rest = op("Shape", wide, result="i64", start=1)
     shape = concat([count, rest]) if site.get_rank(0) > 1 else count
-    import numpy as np
-
     mode = site.attributes.get("fill_mode") or site.attributes.get("empty_segment_value", "ZERO")
-    limits = np.finfo(narrow.dtype) if narrow.name in ("f16", "f32", "f64") else None
-    lowest = float(limits.min) if limits is not None else _get_lowest(site)
+    lowest = float(get_lowest_float(narrow.dtype)) if narrow.is_float else get_limits(narrow)[0]
     start = expand(constant(lowest, wide.type), shape)
     used = where(segments < count, segments, 0)
     keep = reshape(segments < count, [-1, *[1] * (site.get_rank(0) - 1)])
@@ -110,17 +109,6 @@ def export_segment_max(site: Site) -> Value:
         is_empty = reshape(op("Equal", counts, 0), [-1, *[1] * (site.get_rank(0) - 1)])
         result = where(is_empty, scalar_like(result, 0), result)
     return cast(result, narrow)
-
-
-def _get_lowest(site: Site) -> float | int:
-    import numpy as np
-
-    narrow = site[0].type
-    if narrow.name == "bf16":
-        import ml_dtypes
-
-        return float(ml_dtypes.finfo(narrow.dtype).min)
-    return int(np.iinfo(narrow.dtype).min)
 
 
 @exports("SparseFillEmptyRows-16")
