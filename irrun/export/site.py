@@ -179,12 +179,12 @@ def exports(*operations: str, compute: str = "") -> Callable[[Rule], Rule]:
 
     Args:
         operations: Operations with their versions, such as "Gather-8".
-        compute: The type that compositions compute in: "f32" for low-precision floats and integers in f32, with
-            results in the type of the first floating-point input. By default, values keep their types.
+        compute: "f32" if low-precision floats are computed in f32, and results are rounded to their type; "only f32"
+            if f64 is computed in f32 too. By default, values keep their types.
     """
 
     def decorate(rule: Rule) -> Rule:
-        registered = _compute_wide(rule) if compute else rule
+        registered = _compute_wide(rule, all_types=compute != "f32") if compute else rule
         for operation in operations:
             RULES[operation] = registered
         return rule
@@ -214,25 +214,25 @@ def describe_rule(operation: str) -> str:
     return (inspect.unwrap(rule).__doc__ or "").partition("\n")[0]
 
 
-def _compute_wide(rule: Rule) -> Rule:
-    """Return a rule that computes with inputs of low-precision floats in f32."""
+def _compute_wide(rule: Rule, *, all_types: bool) -> Rule:
+    """Return a rule that computes with inputs of low-precision floats, or of all floats, in f32."""
+
+    def is_converted(value: Value | None) -> bool:
+        return value is not None and value.type.is_float and (value.type.bits < 32 or all_types)
 
     @functools.wraps(rule)
     def export(site: Site) -> Result:
-        narrow = next(
-            (v.type for v in site.inputs if v is not None and v.type.is_float and v.type.bits < 32),
-            None,
-        )
-        if narrow is None:
+        original = next((v.type for v in site.inputs if v is not None and is_converted(v)), None)
+        if original is None or original.name == "f32":
             return rule(site)
-        inputs = [cast(v, "f32") if v is not None and v.type.is_float and v.type.bits < 32 else v for v in site.inputs]
+        inputs = [cast(v, "f32") if v is not None and is_converted(v) else v for v in site.inputs]
         for before, after in zip(site.inputs, inputs, strict=True):
             if before is not None and after is not None:
                 after.shape = before.shape
         wide = Site(site.layer, inputs, site.attributes, site.outputs, site.types)
         result = rule(wide)
         results = [result] if isinstance(result, Value) else list(result)
-        return [cast(value, narrow) if value.type.name == "f32" else value for value in results]
+        return [cast(value, original) if value.type.name == "f32" else value for value in results]
 
     return export
 

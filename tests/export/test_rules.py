@@ -35,6 +35,7 @@ def choose_cases(type, since):
         if case.build is None
         and all(x.dtype.char in TYPES or x.dtype == object for x in case.parameter_values)
         and all(x is None or x.size for x in case.inputs)
+        and not (type == "FakeConvert" and np.isnan(case.inputs[0]).any())  # ONNX does not keep the sign of NaN
     ]
     return [fix_parameters(case) for case in cases[:: max(1, len(cases) // SAMPLE)][:SAMPLE]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from irrun.export.rules import (  # noqa: F401
+    detection,
     elementwise,
     image,
     movement,

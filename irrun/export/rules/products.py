@@ -294,3 +294,12 @@ def export_rms(site: Site) -> Value:
     if gamma is not None:
         result = result * cast(gamma, data.type)
     return result if site.attributes.get("output_type") in ("dynamic", None, "") else _cast_declared(result, site)
+
+
+@exports("RMSNorm-extension", compute="f32")
+def export_rms_norm(site: Site) -> Value:
+    """Export RMSNorm: a division by the root of the mean square of some axes."""
+    data, scale = site[0], site.get(2)
+    squares = op("ReduceMean", data * data, flatten(site[1]), keepdims=1)
+    result = data / op("Sqrt", squares + float(site.epsilon))
+    return result if scale is None else result * cast(scale, data.type)

@@ -20,7 +20,7 @@ from irrun.export.rules.helpers import (
 from irrun.export.rules.movement import flatten
 from irrun.export.site import Site, exports
 
-__all__: list[str] = []
+__all__ = ["pool_averages"]
 
 
 class _Maps:
@@ -52,12 +52,6 @@ class _Maps:
 
 def _column(rois: Value, number: int) -> Value:
     return gather(rois, constant(number), 1)
-
-
-def _spread(value: Value, after: int) -> Value:
-    """Add axes of length 1 after those of a value."""
-    assert value.rank is not None or after
-    return unsqueeze(value, list(range(-after, 0)))
 
 
 def _round_away(value: Value) -> Value:
@@ -110,6 +104,27 @@ def _pool(maps: _Maps, batches: Value, y: Value, x: Value, is_sample: Value, cou
     else:
         result = op("Max", op("ReduceMax", total, constant([3, 4]), keepdims=0), scalar_like(total, 0.0))
     return op("Transpose", result, perm=[0, 3, 1, 2])
+
+
+def pool_averages(
+    data: Value, batches: Value, left: Value, top: Value, width: Value, height: Value, size: int, ratio: int
+) -> Value:
+    """Average the samples of square grids of bins over regions.
+
+    Args:
+        data: Feature maps, [N, C, H, W].
+        batches: The map of each region.
+        left: The left border of each region, in pixels of the map; the others accordingly.
+        top: See `left`.
+        width: See `left`.
+        height: See `left`.
+        size: The number of rows and columns of bins.
+        ratio: The number of samples of a bin along each axis; 0 for as many as a bin has pixels.
+    """
+    ys, is_y, count_y = _place_samples(top, height, size, ratio)
+    xs, is_x, count_x = _place_samples(left, width, size, ratio)
+    y, x = unsqueeze(ys, [2, 4]), unsqueeze(xs, [1, 3])
+    return _pool(_Maps(data), batches, y, x, _combine(is_y, is_x), count_y * count_x, "avg")
 
 
 @exports("ROIAlign-3", "ROIAlign-9", compute="f32")

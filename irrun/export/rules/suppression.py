@@ -26,7 +26,7 @@ from irrun.export.rules.helpers import (
 from irrun.export.rules.movement import flatten
 from irrun.export.site import Site, exports
 
-__all__ = ["collect", "compute_overlaps", "select_greedily", "sort_rows"]
+__all__ = ["LOWEST", "collect", "compute_overlaps", "select_greedily", "sort_rows"]
 
 #: Lower than every score.
 LOWEST = -1e30
@@ -188,6 +188,8 @@ def export_suppression(site: Site) -> list[Value]:
     if sigma is None or (known is not None and float(known.reshape(-1)[0]) == 0):
         limit = _read_scalar(site, 2, "i64", 0)
         limit = where(limit < 0, constant((1 << 31) - 1), limit)
+        # All overlaps reach a threshold of 0, so that only the best box remains.
+        limit = where(threshold > 0.0, limit, op("Min", limit, constant(1)))
         below = threshold.read()
         if below is not None:
             threshold = constant(np.nextafter(below.astype(np.float32), np.float32(-1)))
