@@ -56,12 +56,12 @@ def export_model(model: Model, opset: int, *, partial: bool = False) -> tuple[Gr
         for spec in model.inputs:
             exporter.add_parameter(spec.layer, spec.any_name)
         exporter.export()
-        exporter.add_states()
         specs = model.outputs
         for name, spec in zip(name_outputs(specs), specs, strict=True):
             value = exporter.get_result(spec.layer)
             if value is not None:
                 graph.add_output(value, name)
+        exporter.add_states()
     if failures and not partial:
         count = len(failures)
         raise UnsupportedError(
@@ -336,7 +336,8 @@ def _fold(
         for value in known
     ]
     given = sum(math.prod(v.shape.get_max_shape()) for v in inputs if v is not None and v.shape is not None)
-    if max(sizes) > FOLDING_LIMIT and (operation.decompression or operation.converts or max(sizes) > 2 * given):
+    is_kept = operation.decompression or operation.converts or max(sizes) > 2 * given
+    if max(sizes) > FOLDING_LIMIT and is_kept and operation.kind != "generation":
         return None
     if max(sizes) >= FOLDING_MEMORY:
         return None

@@ -311,7 +311,7 @@ def constant(value: Operand, element_type: ElementType | str | None = None) -> V
     if isinstance(element_type, str):
         element_type = ELEMENT_TYPES[element_type]
     if element_type is None:
-        if isinstance(value, np.ndarray) and value.dtype != object:
+        if isinstance(value, (np.ndarray, np.generic)) and value.dtype != object:
             element_type = ElementType.of(value.dtype)
         else:
             kind = np.asarray(value).dtype.kind

@@ -20,6 +20,10 @@ TOLERANCE = 1e-4
 NARROW_TOLERANCE = 1e-2
 
 
+#: The range of outputs whose values are smaller.
+SMALLEST_RANGE = 1e-2
+
+
 class Difference(NamedTuple):
     """How far the results of an output are apart.
 
@@ -98,7 +102,7 @@ def _compare(name: str, expected: Array, found: Array) -> Difference:
     if not (np.isfinite(a) & np.isfinite(b) | same_special).all():
         return Difference(name, float("inf"), True)
     finite = a[np.isfinite(a)]
-    scale = max(float(np.abs(finite).max(initial=0)), 1e-30)
+    scale = max(float(np.abs(finite).max(initial=0)), SMALLEST_RANGE)
     with np.errstate(invalid="ignore"):
         worst = float(np.where(same_special, 0, np.abs(a - b)).max(initial=0)) / scale
     return Difference(name, worst, worst > tolerance)

@@ -184,7 +184,7 @@ def export_single_proposals(site: Site) -> list[Value]:
     info = reshape(slice_axis(reshape(site[0], [-1]), 0, 2), [1, 2])
     deltas, raw = unsqueeze(site[2], [0]), unsqueeze(site[3], [0])
     minimum = constant(np.array([[site.min_size]], F32))
-    boxes, scores, is_large = _refine_anchors(info, reshape(site[1], [-1, 4]), deltas, raw, minimum, 0.0)
+    boxes, scores, is_large = _refine_anchors(info, reshape(site[1], [-1, 4]), deltas, raw, minimum, 1.0)
     scores = scores * cast(is_large, "f32")
     post = int(site.post_nms_count)
     scores, order = sort_rows(scores, constant([int(site.pre_nms_count)]))
