@@ -19,7 +19,7 @@ from irrun.errors import ExecutionError, InputError, IrrunError, TimeLimitError
 from irrun.ir.graph import Layer, Port
 from irrun.limits import LARGE, MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
-from irrun.runtime.memory import create_guard, estimate_result
+from irrun.runtime.memory import create_guard, estimate_allocations
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
 __all__ = ["Executor", "Instrument", "Observer", "RequestState", "Scope"]
@@ -339,13 +339,12 @@ class Executor:
             yield (*step[:5], functools.partial(self._raise_if_late, guard))
 
     def _check_memory(self, instruction: Instruction, values: list[Any]) -> None:
-        """Check that the result of an instruction does not exceed the memory.
+        """Check that what an instruction allocates does not exceed the memory.
 
         Raises:
-            MemoryLimitError: The result exceeds the memory.
+            MemoryLimitError: It exceeds the memory.
         """
-        for definition in instruction.plain or (instruction,):
-            size = estimate_result(definition, [values[slot] for slot in definition.inputs])
+        for size in estimate_allocations(instruction, values.__getitem__):
             if size > LARGE:
                 self._state.memory.check(size)
 

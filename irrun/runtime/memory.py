@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from irrun.ops._support.numerics import is_low_precision
 from irrun.runtime.program import ABSENT, Instruction, Program
 from irrun.shapes import get_broadcast_shape
 
-__all__ = ["create_guard", "estimate_result"]
+__all__ = ["create_guard", "estimate_allocations", "estimate_result"]
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +82,7 @@ def create_guard(program: Program, instruction: Instruction, check: Callable[[in
     def large_results(inputs: tuple[tuple[Any, ...], ...]) -> list[int]:
         """Return the sizes of large results for the shapes and types of the variable inputs."""
         known = dict(zip(variables, itertools.starmap(_Described, inputs), strict=True))
-        sizes = (estimate_result(d, [known.get(slot, program.initial[slot]) for slot in d.inputs]) for d in definitions)
+        sizes = estimate_allocations(instruction, lambda slot: known.get(slot, program.initial[slot]))
         return [size for size in sizes if size > LARGE]
 
     def check_results(values: list[Any]) -> None:
@@ -122,6 +122,24 @@ def _make_guard(variables: Sequence[int], factor: int, check: Guard) -> Guard:
 
 def _may_multiply(instruction: Instruction) -> bool:
     return not instruction.bodies and instruction.operation.kind in ("elementwise", "product")
+
+
+def estimate_allocations(instruction: Instruction, find: Callable[[int], Array | _Described | None]) -> Iterator[int]:
+    """Yield the bytes that an instruction, or each of those that it replaces, will allocate.
+
+    These are the outputs, and what a plain kernel allocates besides them. Other kernels allocate little, or count it.
+
+    Args:
+        instruction: The instruction.
+        find: Returns the value of a slot.
+    """
+    for definition in instruction.plain or (instruction,):
+        inputs = [find(slot) for slot in definition.inputs]
+        size = estimate_result(definition, inputs)
+        if not instruction.plain and not instruction.bodies and not definition.operation.is_custom:
+            widths = (x.size * (4 if is_low_precision(x.dtype) else x.itemsize) for x in inputs if x is not None)
+            size += int((definition.operation.scratch or 0) * max(size, sum(widths)))
+        yield size
 
 
 def estimate_result(instruction: Instruction, inputs: Sequence[Array | _Described | None]) -> int:

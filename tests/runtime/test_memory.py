@@ -115,8 +115,7 @@ def checked_operations(monkeypatch):
         types.append(instruction.operation.type)
         return estimate_result(instruction, inputs)
 
-    for module in ("executor", "memory"):
-        monkeypatch.setattr(f"irrun.runtime.{module}.estimate_result", record)
+    monkeypatch.setattr("irrun.runtime.memory.estimate_result", record)
     return types
 
 

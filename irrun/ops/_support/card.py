@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         is_overwritable: bool
         views: Views | None
         decompression: Decompression | None
+        scratch: float | None
 
 
 __all__ = ["Card", "Decompression", "Extremes", "Folding", "Kind", "Views"]
@@ -165,6 +166,8 @@ class Card:
         views: Which views the outputs may be, such as those of a Pad by 0 elements; None if none are expected.
         decompression: What it does in the decompression of weights; None if it has no part in it. Conversions and
             views do not state it.
+        scratch: The bytes that its kernel allocates besides its results, per byte of the larger of the inputs and the
+            results. The default is 1 for rowwise operations, movements, windows and selections, and 0 for all others.
     """
 
     kind: Kind = "other"
@@ -195,6 +198,7 @@ class Card:
     is_overwritable: bool = False
     views: Views | None = None
     decompression: Decompression | None = None
+    scratch: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind in ("elementwise", "rowwise") and self.shaped_by is None:
@@ -205,5 +209,9 @@ class Card:
             object.__setattr__(self, "folding", "linear")
         if self.kind == "view":
             object.__setattr__(self, "keeps_values", True)
+        if self.scratch is None:
+            object.__setattr__(
+                self, "scratch", 1.0 if self.kind in ("rowwise", "movement", "window", "selection") else 0.0
+            )
         if self.kind == "random":
             object.__setattr__(self, "folding", "never")

@@ -236,10 +236,14 @@ def apply_in_float64(
     """
     if not is_float(data.dtype):
         _check_is_numeric(0, data)
-        native = to_native(data)
-        exact = np.asarray(function(native.astype(np.float64)))
-        whole = cast_to_integers(round_half_away(exact) if integers == "round" else exact, native.dtype)
-        return whole if whole.dtype == data.dtype else _convert_from_native(whole, data.dtype)
+        if data.size <= BLOCK_SIZES[1]:
+            return _apply_to_integers(function, data, integers)
+        flat = data.reshape(-1)
+        result = np.empty(flat.shape, data.dtype)
+        for start in within_time(range(0, flat.size, BLOCK_SIZES[1])):
+            block = slice(start, start + BLOCK_SIZES[1])
+            result[block] = _apply_to_integers(function, flat[block], integers)
+        return np.asarray(result.reshape(data.shape))
     if data.dtype == np.float64:
         return np.asarray(function(data))
     block_size = min(max(data.size // 16, BLOCK_SIZES[0]), BLOCK_SIZES[1])  # keeps the workspace below the data
@@ -251,6 +255,14 @@ def apply_in_float64(
         block = slice(start, start + block_size)
         result[block] = function(flat[block].astype(np.float64))
     return np.asarray(result.reshape(data.shape))
+
+
+def _apply_to_integers(function: Callable[[Array], Array], data: Array, integers: str) -> Array:
+    """Compute a `function` of integers in f64."""
+    native = to_native(data)
+    exact = np.asarray(function(native.astype(np.float64)))
+    whole = cast_to_integers(round_half_away(exact) if integers == "round" else exact, native.dtype)
+    return whole if whole.dtype == data.dtype else _convert_from_native(whole, data.dtype)
 
 
 def reduce_along(ufunc: Any, x: Array, axis: int) -> Array:

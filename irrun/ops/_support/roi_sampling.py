@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 #: Number of values gathered at a time, which bounds the memory that many regions take.
-WORKING_SET = 1 << 22
+WORKING_SET = 1 << 19
 #: Bytes that are computed for each sample of a region.
 SAMPLE_SIZE = 200
 
