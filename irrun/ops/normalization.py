@@ -228,7 +228,7 @@ def _count_lrn(call: Call) -> int:
     return call.outputs[0].size * int(call.attributes["size"] ** math.prod(call.get_shape(1)) + 5)
 
 
-@op("LRN", since=1, kind="rowwise", flops=_count_lrn)
+@op("LRN", since=1, scratch=2, kind="rowwise", flops=_count_lrn)
 @compute_in_float32
 def lrn_1(data: Array, axes: Array, *, alpha: float, beta: float, bias: float, size: int) -> Array:
     """Compute `data / (bias + alpha / size**len(axes) * s)**beta`, where s is the sum of squares in a window.

@@ -145,8 +145,26 @@ def max_pool_8(
     return values, indices.astype(index_element_type.dtype)
 
 
-@op("AvgPool", since=14, kind="window", shape="infer_pooling", is_overwritable=True, shaped_by=(), flops=count_taps())
-@op("AvgPool", since=1, kind="window", shape="infer_pooling", is_overwritable=True, shaped_by=(), flops=count_taps())
+@op(
+    "AvgPool",
+    since=14,
+    scratch=1.25,
+    kind="window",
+    shape="infer_pooling",
+    is_overwritable=True,
+    shaped_by=(),
+    flops=count_taps(),
+)
+@op(
+    "AvgPool",
+    since=1,
+    scratch=1.25,
+    kind="window",
+    shape="infer_pooling",
+    is_overwritable=True,
+    shaped_by=(),
+    flops=count_taps(),
+)
 def avg_pool_1(
     data: Array,
     *,
@@ -191,7 +209,16 @@ def avg_pool_1(
     )
 
 
-@op("AvgPool", since=16, kind="window", shape="infer_pooling", is_overwritable=True, shaped_by=(), flops=count_taps())
+@op(
+    "AvgPool",
+    since=16,
+    scratch=1.25,
+    kind="window",
+    shape="infer_pooling",
+    is_overwritable=True,
+    shaped_by=(),
+    flops=count_taps(),
+)
 @compute_in_float32
 def avg_pool_16(
     data: Array,
@@ -238,7 +265,15 @@ def avg_pool_16(
     return _divide(total, np.array(math.prod(kernel)), data.dtype)
 
 
-@op("AdaptiveAvgPool", since=8, kind="window", shape="infer_adaptive_pooling", shaped_by=(1,), flops=count_inputs(1))
+@op(
+    "AdaptiveAvgPool",
+    since=8,
+    scratch=4,
+    kind="window",
+    shape="infer_adaptive_pooling",
+    shaped_by=(1,),
+    flops=count_inputs(1),
+)
 @compute_in_float32
 def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     """Compute the mean of each window, where the windows are distributed evenly over the spatial axes.
@@ -274,6 +309,7 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
 @op(
     "AdaptiveMaxPool",
     since=8,
+    scratch=1.5,
     kind="window",
     shape="infer_adaptive_pooling",
     shaped_by=(1,),

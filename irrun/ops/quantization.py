@@ -17,6 +17,7 @@ __all__ = ["fake_convert_13", "fake_quantize_1"]
 @op(
     "FakeQuantize",
     since=1,
+    scratch=1,
     kind="elementwise",
     shape="infer_quantization",
     has_levels=True,
@@ -95,7 +96,16 @@ def _quantize(data: Array, in_low: Array, in_range: Array, out_low: Array, out_r
     return result
 
 
-@op("FakeConvert", since=13, kind="elementwise", shape="keep_shape", quantizes=True, discontinuous=True, flops=4)
+@op(
+    "FakeConvert",
+    since=13,
+    scratch=7.5,
+    kind="elementwise",
+    shape="keep_shape",
+    quantizes=True,
+    discontinuous=True,
+    flops=4,
+)
 def fake_convert_13(
     data: Array,
     scale: Array,

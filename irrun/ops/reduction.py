@@ -154,7 +154,7 @@ def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return _reduce_from(data, axes, ufunc=np.fmin, initial=greatest, keep_dims=keep_dims)
 
 
-@op("ReduceL1", since=4, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(2))
+@op("ReduceL1", since=4, scratch=1, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(2))
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -168,7 +168,7 @@ def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return _reduce(np.add, np.abs(data), _read_axes(axes, data.ndim), keep_dims)
 
 
-@op("ReduceL2", since=4, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(2))
+@op("ReduceL2", since=4, scratch=1, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(2))
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:

@@ -23,7 +23,7 @@ from irrun.ops._support.registry import op
 __all__ = ["dft_7", "idft_7", "irdft_9", "istft_16", "rdft_9", "stft_15"]
 
 
-@op("DFT", since=7, shape="infer_fourier_transform", flops=count_fourier_transform())
+@op("DFT", since=7, scratch=5, shape="infer_fourier_transform", flops=count_fourier_transform())
 @compute_in_float32
 def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of complex `data` along `axes`.
@@ -49,7 +49,7 @@ def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     return _to_real(np.fft.fftn(values, sizes, transform_axes), data.dtype)
 
 
-@op("IDFT", since=7, shape="infer_fourier_transform", flops=count_fourier_transform(is_inverse=True))
+@op("IDFT", since=7, scratch=1, shape="infer_fourier_transform", flops=count_fourier_transform(is_inverse=True))
 @compute_in_float32
 def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the inverse discrete Fourier transform of complex `data` along `axes`.
@@ -75,7 +75,7 @@ def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     return _to_real(np.fft.ifftn(values, sizes, transform_axes), data.dtype)
 
 
-@op("RDFT", since=9, shape="infer_real_transform", flops=count_fourier_transform(is_real=True))
+@op("RDFT", since=9, scratch=4, shape="infer_real_transform", flops=count_fourier_transform(is_real=True))
 @compute_in_float32
 def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of real `data` along `axes`, without its redundant half.
@@ -107,7 +107,11 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
 
 
 @op(
-    "IRDFT", since=9, shape="infer_inverse_real_transform", flops=count_fourier_transform(is_real=True, is_inverse=True)
+    "IRDFT",
+    since=9,
+    scratch=4,
+    shape="infer_inverse_real_transform",
+    flops=count_fourier_transform(is_real=True, is_inverse=True),
 )
 @compute_in_float32
 def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
@@ -158,7 +162,7 @@ def _count_framed(call: Call, spectrum_size: int) -> int:
     return count_frames(size, spectrum_size // (2 * (size // 2 + 1)))
 
 
-@op("STFT", since=15, shape="infer_short_time_transform", flops=_count_stft)
+@op("STFT", since=15, scratch=5, shape="infer_short_time_transform", flops=_count_stft)
 @compute_in_float32
 def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, *, transpose_frames: bool) -> Array:
     """Compute the RDFT of overlapping frames of `signal`, multiplied by `window`.
@@ -193,7 +197,7 @@ def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, 
     return _to_real(spectrum, signal.dtype)
 
 
-@op("ISTFT", since=16, shape="infer_inverse_short_time_transform", flops=_count_istft)
+@op("ISTFT", since=16, scratch=3, shape="infer_inverse_short_time_transform", flops=_count_istft)
 @compute_in_float32
 def istft_16(
     data: Array,

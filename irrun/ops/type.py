@@ -30,7 +30,7 @@ PROMOTABLE = frozenset(
 COMMON_FLOATS = {frozenset(("f8e4m3", "f8e5m2")): "f16", frozenset(("bf16", "f16")): "f32"}
 
 
-@op("Convert", since=1, kind="elementwise", extremes="kept", shape="keep_shape", converts=True, flops=0)
+@op("Convert", since=1, scratch=2.25, kind="elementwise", extremes="kept", shape="keep_shape", converts=True, flops=0)
 def convert_1(data: Array, *, destination_type: ElementType) -> Array:
     """Convert `data` to another element type.
 

@@ -23,6 +23,7 @@ from irrun.element_types import ElementType
 from irrun.fast.support import Memo
 from irrun.limits import LARGE
 from irrun.ops._support.numerics import is_low_precision
+from irrun.ops._support.operation import Operation
 from irrun.runtime.program import ABSENT, Instruction, Program
 from irrun.shapes import get_broadcast_shape
 
@@ -137,9 +138,16 @@ def estimate_allocations(instruction: Instruction, find: Callable[[int], Array |
         inputs = [find(slot) for slot in definition.inputs]
         size = estimate_result(definition, inputs)
         if not instruction.plain and not instruction.bodies and not definition.operation.is_custom:
-            widths = (x.size * (4 if is_low_precision(x.dtype) else x.itemsize) for x in inputs if x is not None)
-            size += int((definition.operation.scratch or 0) * max(size, sum(widths)))
+            size += _estimate_scratch(definition.operation, [x for x in inputs if x is not None], size)
         yield size
+
+
+def _estimate_scratch(operation: Operation, inputs: Sequence[Array | _Described], result: int) -> int:
+    """Return the bytes that a plain kernel allocates besides its results."""
+    size = int((operation.scratch or 0) * max(result, sum(x.size * max(x.itemsize, 4) for x in inputs)))
+    if operation.kind not in ("view", "movement", "state"):  # low-precision floats are computed in f32
+        size += sum(4 * x.size for x in inputs if is_low_precision(x.dtype))
+    return size
 
 
 def estimate_result(instruction: Instruction, inputs: Sequence[Array | _Described | None]) -> int:

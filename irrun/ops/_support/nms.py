@@ -19,7 +19,7 @@ SortResultType = Literal["class", "classid", "score", "none"]
 #: Number of boxes compared at a time: large enough to hide the overhead of NumPy's calls, small enough for the cache.
 BLOCK_SIZE = 256
 #: Number of selected boxes that a block is compared with at a time, which bounds the memory of the comparison.
-MAX_COMPARED = 4096
+MAX_COMPARED = 512
 
 
 def run_greedy_nms(count: int, suppresses: Callable[[Array, Array], Array], limit: int | None = None) -> Array:

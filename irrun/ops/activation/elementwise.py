@@ -58,7 +58,7 @@ def relu_1(data: Array) -> Array:
     return np.asarray(np.maximum(data, data.dtype.type(0)))
 
 
-@op("PRelu", since=1, kind="elementwise", shape="infer_prelu", channel_axis=1, flops=2)
+@op("PRelu", since=1, scratch=1, kind="elementwise", shape="infer_prelu", channel_axis=1, flops=2)
 @compute_in_native_type
 def p_relu_1(data: Array, slope: Array) -> Array:
     """Multiply negative values by `slope`.
@@ -300,7 +300,7 @@ def _approximate_log1p(x: Array) -> Array:
     return np.asarray(s * evaluate_polynomial(ATANH_SERIES, s * s))
 
 
-@op("SoftSign", since=9, kind="elementwise", flops=3)
+@op("SoftSign", since=9, scratch=1.25, kind="elementwise", flops=3)
 @compute_in_native_type
 @describes_unary("Floating-point")
 def soft_sign_9(data: Array) -> Array:
@@ -312,7 +312,7 @@ def soft_sign_9(data: Array) -> Array:
     return np.asarray(data / (1 + np.abs(data)))
 
 
-@op("HSigmoid", since=5, kind="elementwise", flops=4)
+@op("HSigmoid", since=5, scratch=1.25, kind="elementwise", flops=4)
 @compute_in_native_type
 @describes_unary("Floating-point")
 def h_sigmoid_5(data: Array) -> Array:

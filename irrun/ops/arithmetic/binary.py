@@ -138,7 +138,7 @@ def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     return _divide_integers(np.fmod, a, b)
 
 
-@op("FloorMod", since=1, kind="elementwise", extremes="points", discontinuous=True, flops=1)
+@op("FloorMod", since=1, scratch=1, kind="elementwise", extremes="points", discontinuous=True, flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -156,7 +156,7 @@ def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return _divide_integers(np.mod, a, b)
 
 
-@op("Power", since=1, kind="elementwise", extremes="ends if nonnegative", flops=1, aliases=("Pow",))
+@op("Power", since=1, scratch=2.5, kind="elementwise", extremes="ends if nonnegative", flops=1, aliases=("Pow",))
 @compute_in_native_type
 @describes_binary("Numeric")
 def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -174,7 +174,7 @@ def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     return power if a.dtype.kind == "f" else cast_to_integers(power, a.dtype)
 
 
-@op("SquaredDifference", since=1, kind="elementwise", flops=2)
+@op("SquaredDifference", since=1, scratch=1, kind="elementwise", flops=2)
 @compute_in_native_type
 @describes_binary("Numeric")
 def squared_difference_1(

@@ -25,6 +25,7 @@ BLOCK_SIZE = 1 << 18
 @op(
     "ConvolutionBackpropData",
     since=1,
+    scratch=1.25,
     kind="window",
     shape="infer_transposed_convolution",
     is_overwritable=True,

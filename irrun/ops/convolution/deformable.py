@@ -32,6 +32,7 @@ def _count_flops(call: Call) -> int:
 @op(
     "DeformableConvolution",
     since=1,
+    scratch=2,
     kind="window",
     shape="infer_deformable_convolution",
     shaped_by=(),
@@ -90,6 +91,7 @@ def deformable_convolution_1(
 @op(
     "DeformableConvolution",
     since=8,
+    scratch=2,
     kind="window",
     shape="infer_deformable_convolution",
     shaped_by=(),

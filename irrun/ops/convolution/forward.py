@@ -17,6 +17,7 @@ __all__ = ["convolution_1", "group_convolution_1"]
 @op(
     "Convolution",
     since=1,
+    scratch=2,
     kind="window",
     shape="infer_convolution",
     convolves=True,
@@ -65,6 +66,7 @@ def convolution_1(
 @op(
     "GroupConvolution",
     since=1,
+    scratch=2,
     kind="window",
     shape="infer_convolution",
     convolves=True,

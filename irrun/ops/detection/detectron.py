@@ -88,6 +88,7 @@ def experimental_detectron_prior_grid_generator_6(
 @op(
     "ExperimentalDetectronROIFeatureExtractor",
     since=6,
+    scratch=3,
     kind="window",
     shape="infer_detectron_features",
     output_types=(0, 0),

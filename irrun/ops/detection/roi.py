@@ -33,8 +33,8 @@ def _count_samples(call: Call) -> int | None:
     return call.outputs[0].size * ratio**2 * 9 if ratio else None
 
 
-@op("ROIAlign", since=3, kind="window", shape="infer_region_alignment", flops=_count_samples)
-@op("ROIAlign", since=9, kind="window", shape="infer_region_alignment", flops=_count_samples)
+@op("ROIAlign", since=3, scratch=8, kind="window", shape="infer_region_alignment", flops=_count_samples)
+@op("ROIAlign", since=9, scratch=8, kind="window", shape="infer_region_alignment", flops=_count_samples)
 @compute_in_float32
 def roi_align_3(
     data: Array,
@@ -144,7 +144,7 @@ def roi_align_rotated_15(
     return result
 
 
-@op("ROIPooling", since=2, kind="window", shape="infer_region_pooling")
+@op("ROIPooling", since=2, scratch=3, kind="window", shape="infer_region_pooling")
 @compute_in_float32
 def roi_pooling_2(
     data: Array,

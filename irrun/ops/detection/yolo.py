@@ -16,7 +16,7 @@ from irrun.ops._support.special_functions import sigmoid
 __all__ = ["region_yolo_1", "reorg_yolo_2"]
 
 
-@op("RegionYolo", since=1, shape="infer_regions", flops=1)
+@op("RegionYolo", since=1, scratch=2, shape="infer_regions", flops=1)
 @compute_in_float32
 def region_yolo_1(
     data: Array,
@@ -80,7 +80,7 @@ def region_yolo_1(
     return np.asarray(result.reshape(*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-@op("ReorgYolo", since=2, kind="movement", shape="infer_reorganization", flops=0)
+@op("ReorgYolo", since=2, scratch=3.25, kind="movement", shape="infer_reorganization", flops=0)
 def reorg_yolo_2(data: Array, *, stride: list[int]) -> Array:
     """Move blocks of pixels to channels, in the order of the original implementation of YOLO.
 

@@ -15,7 +15,15 @@ from irrun.ops._support.registry import op
 __all__ = ["multinomial_13"]
 
 
-@op("Multinomial", since=13, kind="random", shape="infer_multinomial", shaped_by=(1,), output_types=("convert_type",))
+@op(
+    "Multinomial",
+    since=13,
+    scratch=2,
+    kind="random",
+    shape="infer_multinomial",
+    shaped_by=(1,),
+    output_types=("convert_type",),
+)
 def multinomial_13(
     probs: Array,
     num_samples: Array,

@@ -21,7 +21,7 @@ __all__ = ["random_uniform_8"]
 POSITION = "position"
 
 
-@op("RandomUniform", since=8, kind="random", shape="infer_random")
+@op("RandomUniform", since=8, scratch=6, kind="random", shape="infer_random")
 def random_uniform_8(
     shape: Array,
     minval: Array,
@@ -65,7 +65,7 @@ def random_uniform_8(
     dimensions = to_int_list(shape)
     if dimensions and min(dimensions) < 0:
         raise InputError(f"the shape is {dimensions}, expected no negative dimension")
-    check_allocation((*dimensions, 2), np.dtype(np.uint64))  # the intermediate numbers
+    check_allocation((*dimensions, 3), np.dtype(np.uint64))  # the intermediate numbers
     numbers, state[POSITION] = draw_uniform(
         math.prod(dimensions),
         minval.reshape(()),

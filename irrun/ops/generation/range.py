@@ -23,6 +23,7 @@ MAX_COUNT = 2**32 - 1
 @op(
     "Range",
     since=1,
+    scratch=2,
     kind="generation",
     shape="infer_range",
     shaped_by=(0, 1, 2),
@@ -53,6 +54,7 @@ def range_1(start: Array, stop: Array, step: Array) -> Array:
 @op(
     "Range",
     since=4,
+    scratch=2,
     kind="generation",
     shape="infer_range",
     shaped_by=(0, 1, 2),

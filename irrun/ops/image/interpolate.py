@@ -47,7 +47,15 @@ EPSILON = F32(1e-6)
 BLOCK_SIZE = 1 << 15
 
 
-@op("Interpolate", since=1, kind="window", shape="infer_interpolation", shaped_by=(1,), flops=count_interpolation)
+@op(
+    "Interpolate",
+    since=1,
+    scratch=1.5,
+    kind="window",
+    shape="infer_interpolation",
+    shaped_by=(1,),
+    flops=count_interpolation,
+)
 def interpolate_1(
     image: Array,
     target_spatial_shape: Array,
@@ -108,7 +116,15 @@ def _expand_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[in
     return [expanded[axis] if axis in axes else 0 for axis in range(rank)]
 
 
-@op("Interpolate", since=4, kind="window", shape="infer_interpolation", shaped_by=(1, 2, 3), flops=count_interpolation)
+@op(
+    "Interpolate",
+    since=4,
+    scratch=1.5,
+    kind="window",
+    shape="infer_interpolation",
+    shaped_by=(1, 2, 3),
+    flops=count_interpolation,
+)
 def interpolate_4(
     data: Array,
     sizes: Array,
@@ -167,7 +183,15 @@ def interpolate_4(
     )
 
 
-@op("Interpolate", since=11, kind="window", shape="infer_interpolation", shaped_by=(1, 2), flops=count_interpolation)
+@op(
+    "Interpolate",
+    since=11,
+    scratch=1.5,
+    kind="window",
+    shape="infer_interpolation",
+    shaped_by=(1, 2),
+    flops=count_interpolation,
+)
 def interpolate_11(
     image: Array,
     scales_or_sizes: Array,

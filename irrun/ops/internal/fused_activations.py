@@ -146,7 +146,7 @@ def swish_cpu(data: Array, *, alpha: float = 1.0) -> Array:
     return swish_4(data, np.array(alpha, data.dtype))
 
 
-@op("PowerStatic", opset="cpu_plugin_opset", kind="elementwise", shape="keep_shape", flops=3)
+@op("PowerStatic", opset="cpu_plugin_opset", scratch=4.25, kind="elementwise", shape="keep_shape", flops=3)
 def power_static(
     data: Array, *, power: float = 1.0, scale: float = 1.0, shift: float = 0.0, out_type: str = "dynamic"
 ) -> Array:
@@ -172,7 +172,7 @@ def power_static(
     return convert_to_output_type(result, out_type, data)
 
 
-@op("LeakyRelu", opset="cpu_plugin_opset", kind="elementwise", shape="keep_shape", flops=2)
+@op("LeakyRelu", opset="cpu_plugin_opset", scratch=4.25, kind="elementwise", shape="keep_shape", flops=2)
 def leaky_relu(data: Array, *, negative_slope: float = 0.0, out_type: str = "dynamic") -> Array:
     """Multiply negative elements by `negative_slope`.
 

@@ -151,7 +151,7 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
     return np.reshape(result, shape)
 
 
-@op("GatherElements", since=6, kind="movement", shape="infer_gather_elements", shaped_by=(), flops=0)
+@op("GatherElements", since=6, scratch=1.75, kind="movement", shape="infer_gather_elements", shaped_by=(), flops=0)
 def gather_elements_6(data: Array, indices: Array, *, axis: int) -> Array:
     """Take one element of `data` for each element of `indices`, which replaces its coordinate along `axis`.
 
@@ -177,7 +177,7 @@ def gather_elements_6(data: Array, indices: Array, *, axis: int) -> Array:
     return np.take_along_axis(data, normalize_indices(indices, data.shape[axis]), axis=axis)
 
 
-@op("GatherND", since=8, kind="movement", shape="infer_gather_nd", flops=0)
+@op("GatherND", since=8, scratch=1.5, kind="movement", shape="infer_gather_nd", flops=0)
 def gather_nd_8(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     """Take elements or slices of `data` at coordinates, separately for each batch.
 
@@ -233,7 +233,7 @@ def _broadcast_batches(data: Array, indices: Array, batch_dims: int) -> tuple[Ar
     return np.broadcast_to(data, shapes[0]), np.broadcast_to(indices, shapes[1])
 
 
-@op("GatherND", since=5, kind="movement", shape="infer_gather_nd", flops=0)
+@op("GatherND", since=5, scratch=1.5, kind="movement", shape="infer_gather_nd", flops=0)
 def gather_nd_5(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     """Take elements or slices of `data` at coordinates, and flatten the batch dimensions of the result.
 

@@ -98,7 +98,7 @@ def _check_positive_pairs(**pairs: Sequence[int]) -> None:
             raise InputError(f"{name} is {pair}, expected two positive numbers")
 
 
-@op("ExtractImagePatches", since=3, kind="movement", shape="infer_patches", flops=0)
+@op("ExtractImagePatches", since=3, scratch=1.25, kind="movement", shape="infer_patches", flops=0)
 def extract_image_patches_3(
     data: Array,
     *,

@@ -58,6 +58,7 @@ def _count_flops(call: Call) -> int:
 @op(
     "ScatterElementsUpdate",
     since=12,
+    scratch=2.5,
     kind="movement",
     shape="infer_scatter_of_elements",
     shaped_by=(),
@@ -66,6 +67,7 @@ def _count_flops(call: Call) -> int:
 @op(
     "ScatterElementsUpdate",
     since=3,
+    scratch=2.5,
     kind="movement",
     shape="infer_scatter_of_elements",
     shaped_by=(),
@@ -130,8 +132,24 @@ def scatter_elements_update_3(
     return np.reshape(result, data.shape)
 
 
-@op("ScatterNDUpdate", since=15, kind="movement", shape="infer_scatter_of_slices", shaped_by=(), flops=_count_flops)
-@op("ScatterNDUpdate", since=4, kind="movement", shape="infer_scatter_of_slices", shaped_by=(), flops=_count_flops)
+@op(
+    "ScatterNDUpdate",
+    since=15,
+    scratch=1.5,
+    kind="movement",
+    shape="infer_scatter_of_slices",
+    shaped_by=(),
+    flops=_count_flops,
+)
+@op(
+    "ScatterNDUpdate",
+    since=4,
+    scratch=1.5,
+    kind="movement",
+    shape="infer_scatter_of_slices",
+    shaped_by=(),
+    flops=_count_flops,
+)
 def scatter_nd_update_4(
     data: Array,
     indices: Array,

@@ -15,6 +15,7 @@ __all__ = ["unique_10"]
 @op(
     "Unique",
     since=10,
+    scratch=8.5,
     kind="selection",
     shape="infer_unique",
     output_types=(0, "index_element_type", "index_element_type", "count_element_type"),

@@ -15,7 +15,15 @@ from irrun.shapes import get_broadcast_shape
 __all__ = ["scaled_dot_product_attention_13"]
 
 
-@op("ScaledDotProductAttention", since=13, kind="product", shape="infer_attention", shaped_by=(), flops=count_attention)
+@op(
+    "ScaledDotProductAttention",
+    since=13,
+    scratch=3,
+    kind="product",
+    shape="infer_attention",
+    shaped_by=(),
+    flops=count_attention,
+)
 @compute_in_float32
 def scaled_dot_product_attention_13(
     query: Array,

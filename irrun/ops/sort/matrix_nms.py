@@ -17,7 +17,7 @@ from irrun.ops._support.registry import op
 __all__ = ["matrix_nms_8"]
 
 #: Number of overlaps computed at a time, which bounds the memory that many boxes take.
-WORKING_SET = 1 << 19
+WORKING_SET = 1 << 17
 
 
 @op(

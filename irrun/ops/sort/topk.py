@@ -19,8 +19,24 @@ Mode = Literal["min", "max"]
 Sort = Literal["none", "value", "index"]
 
 
-@op("TopK", since=1, kind="selection", shape="infer_top_k", shaped_by=(1,), output_types=(0, "index_element_type"))
-@op("TopK", since=3, kind="selection", shape="infer_top_k", shaped_by=(1,), output_types=(0, "index_element_type"))
+@op(
+    "TopK",
+    since=1,
+    scratch=2.75,
+    kind="selection",
+    shape="infer_top_k",
+    shaped_by=(1,),
+    output_types=(0, "index_element_type"),
+)
+@op(
+    "TopK",
+    since=3,
+    scratch=2.75,
+    kind="selection",
+    shape="infer_top_k",
+    shaped_by=(1,),
+    output_types=(0, "index_element_type"),
+)
 @compute_in_float32
 def topk_1(
     data: Array,
@@ -71,7 +87,15 @@ def topk_1(
     return np.moveaxis(values, -1, axis), np.moveaxis(indices, -1, axis).astype(index_element_type.dtype)
 
 
-@op("TopK", since=11, kind="selection", shape="infer_top_k", shaped_by=(1,), output_types=(0, "index_element_type"))
+@op(
+    "TopK",
+    since=11,
+    scratch=2.75,
+    kind="selection",
+    shape="infer_top_k",
+    shaped_by=(1,),
+    output_types=(0, "index_element_type"),
+)
 def topk_11(
     data: Array,
     k: Array,
