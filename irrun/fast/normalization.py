@@ -15,7 +15,7 @@ from irrun.fast.methods import Choice, MethodEntry, choose_method
 from irrun.fast.reduction import SHORT_AXIS, is_short_axis
 from irrun.fast.softmax import MAX_PRODUCT_LENGTH, exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import F32, TILE, Array, Memo, call_by_rows, freeze, make_placeholder, to_int_tuple
+from irrun.fast.support import F32, TILE, Array, Memo, call_by_rows, freeze, to_int_tuple
 from irrun.threads import run_parallel, split_range
 
 __all__ = ["NormalizationKernel", "make_normalization_kernel"]
@@ -121,7 +121,7 @@ SOFTMAX_METHODS = (
     MethodEntry[_SoftmaxProblem](
         "plain",
         f"rows of at most {SHORT_AXIS} elements",
-        lambda problem: is_short_axis(make_placeholder(problem.shape), problem.axis),
+        lambda problem: is_short_axis(problem.shape, problem.axis),
         lambda problem: None,
     ),
     MethodEntry[_SoftmaxProblem](

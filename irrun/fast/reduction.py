@@ -10,7 +10,7 @@ import numpy as np
 
 from irrun.fast.softmax import sum_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import BOOL, F32, NATIVE_INTEGERS, Array, Memo, freeze, make_placeholder, to_int_tuple
+from irrun.fast.support import BOOL, F32, NATIVE_INTEGERS, Array, Memo, freeze, to_int_tuple
 
 __all__: list[str] = []
 
@@ -31,9 +31,10 @@ def read_axes(site: CallSite) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(to_int_tuple(axes)))
 
 
-def is_short_axis(x: Array, axis: int) -> bool:
+def is_short_axis(shape: tuple[int, ...], axis: int) -> bool:
     """Return whether the plain kernels reduce slice by slice along an axis, which is faster than NumPy."""
-    return x.size >= MIN_SIZE_OF_SHORT_AXIS and x.shape[axis] <= SHORT_AXIS and axis in (-1, x.ndim - 1)
+    is_large = math.prod(shape) >= MIN_SIZE_OF_SHORT_AXIS
+    return is_large and shape[axis] <= SHORT_AXIS and axis in (-1, len(shape) - 1)
 
 
 @specializes("ReduceSum-1", ufunc=np.add)
@@ -51,7 +52,7 @@ def specialize_reduction(site: CallSite, ufunc: np.ufunc) -> SpecializedKernel |
         dtype = x.dtype
         if dtype is not F32 and dtype not in NATIVE_INTEGERS:
             return call_plain(x)
-        if axis is not None and x.size >= MIN_SIZE_OF_SHORT_AXIS and is_short_axis(x, axis):
+        if axis is not None and x.size >= MIN_SIZE_OF_SHORT_AXIS and is_short_axis(x.shape, axis):
             return call_plain(x)
         return reduce(x, axes, dtype, None, keep_dims)
 
@@ -71,9 +72,7 @@ def specialize_mean(site: CallSite) -> SpecializedKernel | None:
     @Memo
     def counts(shape: tuple[int, ...]) -> Any:
         """Return the number of elements per sum, None for the plain kernel, and the shape of sums of rows."""
-        is_plain = (
-            not math.prod(shape) or not shape or (axis is not None and is_short_axis(make_placeholder(shape), axis))
-        )
+        is_plain = not math.prod(shape) or not shape or (axis is not None and is_short_axis(shape, axis))
         count = math.prod(shape[a] for a in axes)
         return None if is_plain else freeze(np.array(count, np.float32)), _find_kept_shape(shape, axes, keep_dims)
 
@@ -114,7 +113,7 @@ def specialize_extremum(site: CallSite, ufunc: np.ufunc, initial: np.float32) ->
 
     def compute(x: Array) -> Any:
         dtype = x.dtype
-        if axis is not None and x.size >= MIN_SIZE_OF_SHORT_AXIS and is_short_axis(x, axis):
+        if axis is not None and x.size >= MIN_SIZE_OF_SHORT_AXIS and is_short_axis(x.shape, axis):
             return call_plain(x)
         if dtype is F32:
             return reduce(x, axes, F32, None, keep_dims, initial)
@@ -135,7 +134,7 @@ def specialize_norm(site: CallSite, is_root: bool) -> SpecializedKernel | None:
     axis = axes[0] if len(axes) == 1 else None
 
     def compute(x: Array) -> Any:
-        if x.dtype is not F32 or not x.ndim or (axis is not None and is_short_axis(x, axis)):
+        if x.dtype is not F32 or not x.ndim or (axis is not None and is_short_axis(x.shape, axis)):
             return call_plain(x)
         total = reduce(np.square(x) if is_root else np.abs(x), axes, F32, None, keep_dims)
         return np.sqrt(total) if is_root else total
