@@ -342,7 +342,7 @@ def _normalize_axes(problem: _MvnProblem) -> Callable[[Array], Array]:
 MVN_METHODS = (
     MethodEntry[_MvnProblem](
         "products with ones",
-        f"the last axis, of at most {MAX_PRODUCT_LENGTH} elements",
+        f"the last axis, of at most {MAX_PRODUCT_LENGTH:,} elements",
         lambda problem: problem.axes == (len(problem.shape) - 1,) and problem.shape[-1] <= MAX_PRODUCT_LENGTH,
         _normalize_last_axis,
     ),

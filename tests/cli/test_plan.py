@@ -34,7 +34,7 @@ def test_plan_states_why_other_methods_do_not_apply(tmp_path, capsys, monkeypatc
     path = str(write(tmp_path, text))
     main(["info", path, "--plan", "--json"])
     first, *_, last = json.loads(capsys.readouterr().out)["plan"]
-    reason = "use products with ones: only for the last axis, of at most 4096 elements"
+    reason = "use products with ones: only for the last axis, of at most 4,096 elements"
     for entry in (first, last):
         assert entry["implementation"].startswith("sums along the axes: all others")
         assert entry["refused"] == [reason]
