@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 __version__ = get_version()
 
-#: Submodules that are imported when they are first used.
+#: Submodules, imported on first use.
 _SUBMODULES = (
     "_offline_transformations",
     "_pyopenvino",

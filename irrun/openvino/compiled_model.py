@@ -23,7 +23,7 @@ class CompiledModel:
     """A model that can be run.
 
     Args:
-        model: The model, or a compiled model, of which this one is a view.
+        model: The model, or another compiled model, whose state this one shares.
         config: The properties.
         operations: Custom operations.
     """

@@ -15,7 +15,7 @@ __all__ = ["CONFIG_PROPERTIES", "Config", "get_device_property", "parse_device"]
 
 _TRUE, _FALSE = ("yes", "true", "1", "on"), ("no", "false", "0", "off")
 
-#: Devices of OpenVINO whose plugins need hardware that irrun does not use.
+#: OpenVINO's devices that need hardware which irrun does not use.
 _KNOWN_DEVICES = ("GPU", "NPU", "HETERO", "MULTI", "BATCH", "GNA", "TEMPLATE")
 
 

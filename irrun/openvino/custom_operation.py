@@ -32,7 +32,7 @@ class OpExtension(Extension):
 
 
 class Op(Node):
-    """Base class of operations that are defined in Python.
+    """Base class of operations defined in Python.
 
     A derived class overrides `validate_and_infer_types`, `evaluate`, and `visit_attributes` if it has attributes.
 
@@ -97,7 +97,7 @@ def make_operation(extension: Any) -> Operation:
         extension = extension.operation
     if not (isinstance(extension, type) and issubclass(extension, Op)):
         raise RuntimeError(
-            f"Cannot add the extension {extension!r}: irrun runs operations that are written in Python, expected a "
+            f"Cannot add the extension {extension!r}: irrun runs operations written in Python only, expected a "
             "class derived from openvino.Op or an irrun.Operation"
         )
     operation_class: Any = extension
@@ -109,7 +109,7 @@ def make_operation(extension: Any) -> Operation:
 def make_operations(nodes: Iterable[Node]) -> list[Operation]:
     """Return an operation for each node that was created from a class derived from `Op`.
 
-    The versions of these nodes are replaced, so that each node runs the `evaluate` of its own instance.
+    Each node gets a version of its own, so that it runs the `evaluate` of its instance.
 
     Args:
         nodes: The nodes of a model.
@@ -130,8 +130,8 @@ def _make_operation(
     Args:
         name: The type of the operation.
         version: Its version.
-        operation_class: The class, of which each run uses an instance of its own.
-        instance: The instance that all runs use, in place of a class.
+        operation_class: The class; each run creates an instance.
+        instance: An instance that all runs use instead of a class.
     """
 
     def run(*inputs: Any) -> Any:

@@ -39,7 +39,7 @@ _RENAMED = {
     "min_value": "min",
 }
 
-#: Parameters that are a dictionary of attributes.
+#: Parameters that hold a dictionary of attributes.
 _DICT_PARAMETERS = ("attrs", "attributes")
 
 

@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 
 class RequestOwner(Protocol):
-    """What requests need of the compiled model that they belong to."""
+    """What a request needs of its compiled model."""
 
     @property
     def inputs(self) -> list[ConstOutput]: ...
@@ -54,7 +54,7 @@ class InferRequest:
     """The inputs, outputs and variables of one user of a compiled model, and its runs.
 
     Args:
-        source: A compiled model; or a request, of which this one is a view.
+        source: A compiled model; or another request, whose state this one shares.
     """
 
     def __init__(self, source: Any) -> None:
@@ -64,7 +64,7 @@ class InferRequest:
         self._compiled: RequestOwner = source
         self._request: IrrunRequest = source._irrun.create_infer_request()
         self._tensors: dict[ConstOutput, Tensor] = {}
-        #: Ports whose memory the user may hold, so that it is kept.
+        #: Ports whose memory is kept, since the user may hold it.
         self._exposed: set[ConstOutput] = set()
         #: Outputs whose memory became a result, which belongs to the caller.
         self._loaned: set[ConstOutput] = set()
@@ -102,8 +102,8 @@ class InferRequest:
         """Run once and wait.
 
         Args:
-            inputs: The inputs that are set: an array, a tensor, a sequence in the order of the inputs, or a mapping
-                from ports, indices or names. Inputs that are not set keep their values.
+            inputs: Values to set: an array, a tensor, a sequence in the order of the inputs, or a mapping
+                from ports, indices or names. Other inputs keep their values.
             share_inputs: Whether the arrays are used without a copy where possible.
             share_outputs: Whether the results are views of the memory of the request.
             decode_strings: Whether strings are returned as texts instead of bytes.
@@ -129,8 +129,8 @@ class InferRequest:
         """Start a run on another thread.
 
         Args:
-            inputs: The inputs that are set; see `infer`.
-            userdata: What is passed to the callback.
+            inputs: Values to set; see `infer`.
+            userdata: The argument of the callback.
             share_inputs: Whether the arrays are used without a copy where possible.
 
         Raises:
@@ -247,7 +247,7 @@ class InferRequest:
         """Set the function that is called after each asynchronous run.
 
         Args:
-            callback: It is passed `userdata`.
+            callback: A function of `userdata`.
             userdata: Any value.
         """
         self._callback = callback
@@ -255,7 +255,7 @@ class InferRequest:
 
     @property
     def userdata(self) -> Any:
-        """What is passed to the callback."""
+        """The argument of the callback."""
         return self._userdata
 
     @property

@@ -1,4 +1,4 @@
-"""Conversion of what a caller passes as inputs to tensors, with the lossy casts of OpenVINO."""
+"""Conversion of the caller's inputs to tensors, with OpenVINO's lossy casts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["convert_value", "iterate_inputs"]
 
 
 def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput]) -> Iterator[tuple[ConstOutput, Any]]:
-    """Yield the inputs that are set, each with its port.
+    """Yield each port that the caller sets, with its value.
 
     Args:
         inputs: An array, a tensor, a number, a sequence, a mapping, or None.

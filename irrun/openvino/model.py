@@ -27,8 +27,8 @@ class Model:
     """A graph of nodes with inputs and outputs.
 
     Args:
-        results: The Results, or the nodes and outputs that become outputs of the model; or a model, of which this
-            one is a view.
+        results: The Results, or nodes and outputs, which become the outputs of the model; or another model,
+            whose state this one shares.
         sinks: The Assigns. It may be omitted: `Model(results, parameters, name)`.
         parameters: The Parameters.
         name: The name.
@@ -245,7 +245,7 @@ class Model:
     # -- nodes
 
     def get_ordered_ops(self) -> list[Node]:
-        """Return all nodes in topological order, which is that of OpenVINO."""
+        """Return all nodes in OpenVINO's topological order."""
         roots = [*self._results, *self._sinks, *self._parameters]
         return graph_conversion.sort_nodes(reversed(roots))
 

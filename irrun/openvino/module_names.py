@@ -53,7 +53,7 @@ def _exists(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
         return False
-    except ValueError:  # modules that are made, not loaded, such as the opsets
+    except ValueError:  # modules without a file, such as the opsets
         return True
 
 

@@ -20,7 +20,7 @@ def use_old_types(model: Model) -> Model:
     from irrun.openvino.preprocess import PrePostProcessor
 
     is_changed = any(port.element_type == Type.f16 for port in model.inputs)
-    if is_changed:  # outputs that are declared as f32 may be f16, the type that OpenVINO infers
+    if is_changed:  # outputs declared as f32 may be f16, which OpenVINO infers
         model.validate_nodes_and_infer_types()
     processor = PrePostProcessor(model)
     for i, port in enumerate(model.inputs):

@@ -462,7 +462,7 @@ class PartialShape:
         return Shape([d.min_length for d in self._dimensions or ()])
 
     def get_max_shape(self) -> Shape:
-        """Return the upper bounds of the dimensions; that of an unbounded one is the largest 64-bit integer."""
+        """Return the upper bounds of the dimensions. Unbounded dimensions give the largest 64-bit integer."""
         return Shape([_LARGEST if d.max_length == -1 else d.max_length for d in self._dimensions or ()])
 
     def compatible(self, shape: PartialShape) -> bool:

@@ -136,5 +136,5 @@ class IEPlugin:
         """Do nothing: irrun contains the operations of OpenVINO's extensions for the CPU."""
 
     def get_supported_layers(self, network: IENetwork) -> set[str]:
-        """Return the names of the layers that are supported."""
+        """Return the names of the supported layers."""
         return set(IECore().query_network(network, self.device))

@@ -56,7 +56,7 @@ class MeanVariant(IntEnum):
 
 
 class PreProcessInfo:
-    """Preprocessing of an input, of which resizing is performed.
+    """Preprocessing of an input; irrun performs the resizing.
 
     Attributes:
         resize_algorithm: How images are resized.

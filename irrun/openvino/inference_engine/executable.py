@@ -1,4 +1,4 @@
-"""`ExecutableNetwork` and `InferRequest`: networks that are run."""
+"""`ExecutableNetwork`, a loaded network, and `InferRequest`, its inputs, outputs and runs."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class InferRequest:
         """Set the function that is called after each asynchronous run.
 
         Args:
-            py_callback: It is passed the status and `py_data`.
+            py_callback: A function of the status and `py_data`.
             py_data: Any value.
         """
         self._callback, self._callback_data = py_callback, py_data

@@ -54,7 +54,7 @@ class Constant(metaclass=_NodeClass):
 
     Args:
         arguments: An array or a tensor, and whether to use its memory; or an element type, a shape and the values.
-        keywords: `array` or `tensor`, and `shared_memory`, in place of arguments.
+        keywords: `array` or `tensor`, and `shared_memory`, instead of arguments.
     """
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:

@@ -115,7 +115,7 @@ class MergedInputDescription(_BodyPort):
 
 @dataclass
 class SliceInputDescription(_BodyPort):
-    """An input of which each iteration gets a slice.
+    """An input, sliced for the iterations.
 
     Attributes:
         input_index: The number of the input.

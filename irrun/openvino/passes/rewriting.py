@@ -43,7 +43,7 @@ class ModelPass(PassBase):
 
 
 class MatcherPass(PassBase):
-    """A pattern, and what is done with the nodes that match it.
+    """A pattern, and a callback for the nodes that match it.
 
     Args:
         matcher: The matcher of the pattern.

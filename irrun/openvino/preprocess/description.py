@@ -19,7 +19,7 @@ __all__ = ["describe"]
 def describe(inputs: Iterable[InputInfo], outputs: Iterable[OutputInfo]) -> str:
     """Return the types, shapes and layouts of inputs and outputs before and after each step.
 
-    Inputs and outputs that are passed unchanged are left out. The text ends with the first error.
+    It leaves out unchanged inputs and outputs. The text ends with the first error.
 
     Args:
         inputs: The inputs.

@@ -16,7 +16,7 @@ DEFAULT_OPSET = "opset13"
 
 
 class NodeFactory:
-    """Creates nodes of an opset, and of extensions that are written in Python.
+    """Creates nodes of an opset, and of extensions written in Python.
 
     Args:
         opset_version: The name of the opset.
@@ -72,7 +72,7 @@ class NodeFactory:
             name = getattr(getattr(operation, "class_type_info", None), "name", "Op")
             self._operations[operation.__name__ if name == "Op" else name] = operation
         elif isinstance(extension, Extension) or hasattr(extension, "__fspath__") or isinstance(extension, str):
-            raise RuntimeError(f"cannot add the extension {extension!r}: irrun runs operations that are in Python only")
+            raise RuntimeError(f"cannot add the extension {extension!r}: irrun runs operations written in Python only")
         else:
             raise TypeError(f"Unknown argument type: {type(extension)}")
 
