@@ -38,6 +38,8 @@ def get_attributes(node: NodeData) -> dict[str, Any]:
             with suppress(ValueError):
                 value = attribute.convert(value)
         values[name] = _simplify(value)
+    if values.get("auto_broadcast") != "pdpd":
+        values.pop("auto_broadcast_axis", None)
     return values
 
 

@@ -113,6 +113,21 @@ class Node(ConstantValue, NodeData):
         """Set an attribute."""
         self._attributes[name] = value
 
+    def __getattr__(self, name: str) -> Any:
+        """Return a getter or setter of an attribute, such as `get_axis`."""
+        action, _, attribute = name.partition("_")
+        if action in ("get", "set"):
+            found = attribute if attribute in self._attributes else attribute.replace("_", "-")
+            if found in self._attributes and action == "get":
+                return lambda: self.get_attributes()[found]
+            if found in self._attributes:
+                return lambda value: self.set_attribute(found, value)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def get_strides(self) -> Any:
+        """Return the distances of the elements of a Constant in bytes, or the attribute `strides` of another node."""
+        return super().get_strides() if self._constant is not None else self.__getattr__("get_strides")()
+
     # -- ports
 
     def inputs(self) -> list[Input]:
@@ -333,11 +348,21 @@ def create_node(
         raise RuntimeError(f"Couldn't create node factory: {node_type} of {version} is not registered")
     converted = convert_attributes(operation, attributes or {})
     node = Node(operation.type, version, as_outputs(arguments), converted, name)
+    if operation.kind == "elementwise" and "auto_broadcast" in converted and len(node._sources) == 2:
+        _check_types(node)
     try:
         infer_node(node)
     except IrrunError as error:
         raise RuntimeError(str(error)) from error
     return node
+
+
+def _check_types(node: Node) -> None:
+    """Refuse operands of different element types, which kernels would convert."""
+    types = [source._data.element_type for source in node._sources if source is not None]
+    if None not in types and len(set(types)) > 1:
+        names = ", ".join(f"arg{i} element type: {t.name}" for i, t in enumerate(types) if t is not None)
+        raise RuntimeError(f"{node!r}: Arguments do not have the same element type ({names}).")
 
 
 def as_outputs(arguments: Sequence[Any]) -> list[Output | None]:

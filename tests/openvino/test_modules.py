@@ -231,3 +231,30 @@ def test_unsupported_inputs_are_refused(ov: Any) -> None:
         for is_shared in (True, False):
             with pytest.raises(TypeError):
                 dispatch(make_request(ov, [1]), inputs, is_shared)
+
+
+# -- attributes of nodes
+
+
+def test_nodes_have_getters_and_setters_of_their_attributes(ov: Any) -> None:
+    ops = import_submodule(ov, "opset13")
+    data = ops.parameter([1, 3, 8, 8], np.float32)
+    filters = ops.constant(np.ones((4, 3, 3, 3), np.float32))
+    convolution = ops.convolution(data, filters, [2, 1], [0, 0], [0, 0], [1, 1])
+    assert (list(convolution.get_strides()), list(convolution.get_pads_begin())) == ([2, 1], [0, 0])
+    softmax = ops.softmax(data, 1)
+    softmax.set_axis(2)
+    assert (softmax.get_axis(), softmax.get_attributes()) == (2, {"axis": 2})
+    for name in ("get_nothing", "set_nothing", "axis", "nothing"):
+        assert not hasattr(softmax, name)
+    assert ops.add(data, data).get_attributes() == {"auto_broadcast": "numpy"}
+
+
+def test_operands_of_different_types_are_refused(ov: Any) -> None:
+    ops = import_submodule(ov, "opset13")
+    data, index = ops.parameter([2], np.float32), ops.parameter([2], np.int32)
+    for function in (ops.add, ops.divide, ops.power, ops.less, ops.maximum):
+        with pytest.raises(RuntimeError, match="element type"):
+            function(data, index)
+    assert ops.add(data, np.float32(1)).get_element_type() == ov.Type.f32
+    assert (index * np.int32(2)).get_element_type() == ov.Type.i32
