@@ -109,7 +109,7 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
 @op(
     "IRDFT",
     since=9,
-    scratch=4,
+    scratch=1,
     shape="infer_inverse_real_transform",
     flops=count_fourier_transform(is_real=True, is_inverse=True),
 )
