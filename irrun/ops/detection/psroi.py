@@ -14,6 +14,9 @@ from irrun.ops._support.roi_sampling import check_regions, clip_to_pixels, split
 
 __all__ = ["deformable_psroi_pooling_1", "psroi_pooling_1"]
 
+#: Values of regions that are padded to the same size.
+MAX_GROUPED = 1 << 22
+
 
 @op("PSROIPooling", since=1, scratch=2, kind="window", shape="infer_position_sensitive_pooling")
 @compute_in_float32
@@ -88,18 +91,24 @@ def _pool_average(data: Array, rois: Array, batches: Array, outputs: int, size: 
     result = np.empty((len(rois), outputs, size, size), data.dtype)
     order = np.argsort(max_rows * max_columns, kind="stable")  # regions of similar size are pooled together
     max_pixels = int((max_rows * max_columns).max(initial=1))
-    for part in split_regions(len(rois), channels.size * max_pixels):
-        group = order[part]
-        rows = top[group, None, :, None, None, None] + np.arange(max_rows[group].max())[:, None]
-        columns = left[group, None, None, :, None, None] + np.arange(max_columns[group].max())
-        is_inside = (rows < bottom[group, None, :, None, None, None]) & (
-            columns < right[group, None, None, :, None, None]
-        )
-        rows, columns = np.minimum(rows, height - 1), np.minimum(columns, width - 1)
-        indices = (planes[group, ..., None, None] * height + rows) * width + columns
-        sums = np.where(is_inside, flat[indices], 0).sum(axis=(-2, -1))
-        counts = is_inside.sum(axis=(-2, -1)).astype(data.dtype)
-        result[group] = np.where(counts > 0, sums / counts, 0)
+    step = max(1, MAX_GROUPED // max(1, channels.size * max_pixels))
+    for first in range(0, len(rois), step):
+        regions = order[first : first + step]
+        # The regions of a group are padded to the same size, on which the order of the sums depends.
+        row_offsets = np.arange(max_rows[regions].max())[:, None]
+        column_offsets = np.arange(max_columns[regions].max())
+        for part in split_regions(len(regions), channels.size * max_pixels):
+            group = regions[part]
+            rows = top[group, None, :, None, None, None] + row_offsets
+            columns = left[group, None, None, :, None, None] + column_offsets
+            is_inside = (rows < bottom[group, None, :, None, None, None]) & (
+                columns < right[group, None, None, :, None, None]
+            )
+            rows, columns = np.minimum(rows, height - 1), np.minimum(columns, width - 1)
+            indices = (planes[group, ..., None, None] * height + rows) * width + columns
+            sums = np.where(is_inside, flat[indices], 0).sum(axis=(-2, -1))
+            counts = is_inside.sum(axis=(-2, -1)).astype(data.dtype)
+            result[group] = np.where(counts > 0, sums / counts, 0)
     return result
 
 
