@@ -38,6 +38,7 @@ COMMANDS = {
     "trace": "Record the values of a run.",
     "replay": "Run one layer on its recorded inputs.",
     "compare": "Compare a model, layer by layer, with another model, f64, OpenVINO or recorded values.",
+    "diff": "Compare two models without running them.",
     "reduce": "Find the smallest part of a model that still fails.",
     "debug": "Stop at layers in the Python debugger.",
     "report": "Write an HTML page of the layers, values, times and errors of a run.",

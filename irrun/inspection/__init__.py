@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from irrun.inspection.cure import find_cure as find_cure
     from irrun.inspection.debugger import Breakpoint as Breakpoint
     from irrun.inspection.debugger import breakpoint as breakpoint  # noqa: A004
+    from irrun.inspection.differences import LayerDifference as LayerDifference
+    from irrun.inspection.differences import ModelDifferences as ModelDifferences
+    from irrun.inspection.differences import diff as diff
     from irrun.inspection.keys import KeyTable as KeyTable
     from irrun.inspection.keys import Selection as Selection
     from irrun.inspection.metrics import Metrics as Metrics
@@ -62,6 +65,9 @@ _PUBLIC = {
     "OutputComparison": "irrun.inspection.comparison",
     "compare": "irrun.inspection.comparing",
     "KeyTable": "irrun.inspection.keys",
+    "LayerDifference": "irrun.inspection.differences",
+    "ModelDifferences": "irrun.inspection.differences",
+    "diff": "irrun.inspection.differences",
     "Metrics": "irrun.inspection.metrics",
     "LayerProfile": "irrun.inspection.profile_layers",
     "Profile": "irrun.inspection.profiling",

@@ -352,6 +352,9 @@ class _Comparer:
             reason = self.differences.describe(layer)
         is_perturbed = self.reference.is_perturbed(layer, errors.scope)
         verdict = choose_verdict(errors, is_perturbed, self.is_f64, bool(reason))
+        if verdict == "adds":
+            connections = self.differences.describe_connections(layer)
+            reason = "; ".join(filter(None, (connections, reason)))
         tolerance = max(errors.factor * max(r.relative, r.epsilon) for r in errors.rounding)
         return LayerComparison(
             layer.name,

@@ -12,7 +12,7 @@ from irrun.ir.graph import Graph, Layer
 from irrun.ir.structure import sort_layers
 from irrun.ops._support import registry
 
-__all__ = ["LayerMatches", "Match", "find_differing_attributes", "is_transparent", "match_layers"]
+__all__ = ["LayerMatches", "Match", "is_transparent", "match_layers"]
 
 
 def is_transparent(layer: Layer) -> bool:
@@ -75,6 +75,8 @@ def _match_graphs(graph: Graph, reference: Graph, result: LayerMatches) -> None:
     matched = {id(layer): Match(other, "name") for layer, other in pairs}
     for layer, other in _match_by_order(graph, reference, matched):
         matched[id(layer)] = Match(other, "order")
+    for layer, other in _match_other_types(graph, reference, matched):
+        matched[id(layer)] = Match(other, "name")
     result.matches.update(matched)
     for layer in graph.layers:
         match = matched.get(id(layer))
@@ -101,6 +103,22 @@ def _match_by_name(graph: Graph, reference: Graph, result: LayerMatches) -> list
     return pairs
 
 
+def _match_other_types(graph: Graph, reference: Graph, matched: dict[int, Match]) -> list[tuple[Layer, Layer]]:
+    """Return layers without a match that have the name and the number of outputs of a layer of another type."""
+    taken = {id(match.layer) for match in matched.values()}
+    constants = find_constant_layers(graph), find_constant_layers(reference)
+    names = [Counter(layer.name for layer in g.layers) for g in (graph, reference)]
+    others = {layer.name: layer for layer in reference.layers if layer.name and names[1][layer.name] == 1}
+    return [
+        (layer, other)
+        for layer in graph.layers
+        if id(layer) not in matched and layer.id not in constants[0] and not layer.is_structural
+        for other in [others.get(layer.name)]
+        if other is not None and id(other) not in taken and other.id not in constants[1] and not other.is_structural
+        if names[0][layer.name] == 1 and len(layer.outputs) == len(other.outputs) and not layer.bodies
+    ]
+
+
 def _match_by_order(graph: Graph, reference: Graph, matched: dict[int, Match]) -> list[tuple[Layer, Layer]]:
     """Align the layers without a match; matched layers are fixed points."""
     taken = {id(match.layer): key for key, match in matched.items()}
@@ -125,21 +143,3 @@ def _match_by_order(graph: Graph, reference: Graph, matched: dict[int, Match]) -
 
 def _describe(layer: Layer) -> tuple[str, object]:
     return layer.type, tuple("" if port.shape is None else str(port.shape) for port in layer.outputs)
-
-
-def find_differing_attributes(layer: Layer, other: Layer) -> list[str]:
-    """Return the names of the attributes that have different values in two layers.
-
-    Args:
-        layer: A layer.
-        other: A layer of the same type.
-    """
-    names = dict.fromkeys((*layer.attributes, *other.attributes))
-    missing = object()
-    return [
-        name
-        for name in names
-        if name in layer.attributes
-        and name in other.attributes
-        and str(layer.attributes.get(name, missing)) != str(other.attributes.get(name, missing))
-    ]

@@ -8,8 +8,8 @@ import numpy as np
 
 from irrun.inspection.comparison import LayerComparison
 from irrun.inspection.connections import ConnectionTable
+from irrun.inspection.differences import LayerDifferences, find_differing_values
 from irrun.inspection.keys import KeyTable
-from irrun.inspection.matching import find_differing_attributes
 from irrun.inspection.metrics import measure
 from irrun.inspection.references import ModelReference, Reference
 from irrun.inspection.replaying import isolate_layer
@@ -21,6 +21,9 @@ from irrun.runtime.request import compile_model
 __all__ = ["StaticDifferences"]
 
 Array = np.ndarray[Any, Any]
+
+#: Reasons that are shown for a layer at most.
+MAX_REASONS = 3
 
 
 class StaticDifferences:
@@ -36,24 +39,38 @@ class StaticDifferences:
         self.reference = reference if isinstance(reference, ModelReference) and reference.name != "f64" else None
         self.connections = ConnectionTable(table)
         self.other_connections = ConnectionTable(table if self.reference is None else self.reference.table)
+        self.differences: LayerDifferences | None = None
+        if self.reference is not None:
+            self.differences = LayerDifferences(table, self.reference.table, self.reference.matches)
 
     def describe(self, layer: Layer) -> str:
-        """Return how a layer differs from its match: an attribute, a constant or the order of its inputs."""
-        if self.reference is None:
+        """Return how a layer differs from its match: its attributes, and the constants that it uses."""
+        match = self._find_match(layer)
+        if self.differences is None or match is None:
             return ""
-        match = self.reference.matches.find(layer)
-        if match is None:
-            return ""
-        attributes = find_differing_attributes(layer, match.layer)
-        if attributes:
-            name = attributes[0]
-            return f"{name} is {layer.attributes[name]}, in the reference {match.layer.attributes[name]}"
-        constants = _find_constants(self.connections, layer), _find_constants(self.other_connections, match.layer)
+        reasons = self.differences.list_attributes(layer, match)
+        constants = _find_constants(self.connections, layer), _find_constants(self.other_connections, match)
+        is_aligned = len(constants[0]) == len(constants[1])
         for constant, other in zip(*constants, strict=False):
-            difference = _describe_constants(constant, other)
-            if difference:
-                return difference
-        return ""
+            if constant.name == other.name or is_aligned:
+                reasons += filter(None, [_describe_constants(constant, other)])
+        return "; ".join(reasons[:MAX_REASONS]).replace("in the other model", "in the reference")
+
+    def describe_connections(self, layer: Layer) -> str:
+        """Return how the inputs of a layer differ from its match, and if it is in a body, the port map of the body."""
+        match = self._find_match(layer)
+        if self.differences is None or match is None:
+            return ""
+        reasons = self.differences.list_connections(layer, match)
+        owner = self.table.get_owner(layer)
+        other = None if owner is None else self._find_match(owner)
+        if owner is not None and other is not None:
+            reasons += [f"{owner.name}: {text}" for text in self.differences.list_connections(owner, other)]
+        return "; ".join(reasons[:MAX_REASONS]).replace("in the other model", "in the reference")
+
+    def _find_match(self, layer: Layer) -> Layer | None:
+        match = None if self.reference is None else self.reference.matches.find(layer)
+        return None if match is None else match.layer
 
     def compare_constant_layers(self) -> list[LayerComparison]:
         """Compare the layers that compute constants and have other attributes or inputs than their match."""
@@ -61,7 +78,7 @@ class StaticDifferences:
             return []
         layers = []
         for layer, other in self.reference.matches.constants:
-            attributes = find_differing_attributes(layer, other)
+            attributes = [name for name, _, _ in find_differing_values(layer, other)]
             if layer.is_constant or not (attributes or self._has_other_order(layer, other)):
                 continue
             values = _compute_constant(self.table, self.reference.table, layer, other)
@@ -101,8 +118,10 @@ def _find_constants(table: ConnectionTable, layer: Layer) -> list[Layer]:
 
 def _describe_constants(layer: Layer, other: Layer) -> str:
     constant, expected = layer.constant, other.constant
-    if constant is None or expected is None or layer.name != other.name:
+    if constant is None or expected is None:
         return ""
+    if constant.shape != expected.shape:
+        return f"constant {layer.name!r} has the shape {list(constant.shape)}, in the reference {list(expected.shape)}"
     if constant.element_type != expected.element_type:
         return f"constant {layer.name!r} is {constant.element_type}, in the reference {expected.element_type}"
     if constant.data is None or expected.data is None or bytes(constant.data) == bytes(expected.data):

@@ -37,6 +37,7 @@ CALLS = {
     "trace": ["trace", "model.xml", "--input", "x.npy", "-o", "run.trace"],
     "replay": ["replay", "run.trace", "encoder/stage0/block1/attention/self/1"],
     "compare": ["compare", "model.xml", "other.xml", "--input", "x.npy", "--all"],
+    "diff": ["diff", "model.xml", "other.xml"],
     "reduce": ["reduce", "model.xml", "--input", "x.npy", "--against", "other.xml"],
     "debug": ["debug", "model.xml", "--input", "x.npy", "--break-if", "nan"],
     "report": ["report", "model.xml", "--input", "x.npy", "-o", "report.html"],

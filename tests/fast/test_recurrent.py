@@ -164,10 +164,11 @@ def test_cells_refuse_states_of_other_batches(tmp_path, kind, linear_before_rese
 def test_steps_are_compiled(tmp_path, monkeypatch, kind, linear_before_reset):
     """Every number of rows up to the largest tile, with whole and ragged units, divided between threads."""
     from irrun.fast.jit import recurrences
+    from irrun.fast.jit.compiler import get_lanes
 
     monkeypatch.setattr(recurrences, "MIN_SHARED_SIZE", 1)
     rng = np.random.default_rng(3)
-    hidden = 3 * recurrences.get_lanes() - 1
+    hidden = 3 * get_lanes() - 1
     for size in (hidden, hidden + 1):
         model = build_sequence(rng, kind, 5, size, "forward", linear_before_reset=linear_before_reset)
         path = tmp_path / "model.xml"

@@ -76,7 +76,7 @@ def test_constants_that_differ_are_named(tmp_path):
     assert (result.first.key, result.first.verdict) == ("product", "adds")
     assert result.first.reason == "constant 'b' differs in 1 of 2 elements"
     result = compare(good, write_constants(tmp_path, "half", [[3, 4], [1, 5]], element_type="f16"), x)
-    assert result.first.reason == "constant 'a' is f32, in the reference f16"
+    assert result.first.reason == "constant 'a' is f32, in the reference f16; constant 'b' is f32, in the reference f16"
     assert compare(good, write_constants(tmp_path, "same", [[3, 4], [1, 2]]), x).agrees
 
 

@@ -14,8 +14,9 @@ from inspection.graphs import Row, make_graph, make_model
 from irrun.element_types import ELEMENT_TYPES
 from irrun.inspection import compare, record
 from irrun.inspection.connections import Connections, ConnectionTable, find_free_ids
+from irrun.inspection.differences import find_differing_values
 from irrun.inspection.keys import KeyTable
-from irrun.inspection.matching import find_differing_attributes, match_layers
+from irrun.inspection.matching import match_layers
 from irrun.inspection.references import (
     ArrayReference,
     ModelReference,
@@ -134,8 +135,18 @@ def test_bodies_are_matched_by_tag():
 def test_attributes_of_both_layers_are_compared():
     a = Layer(1, "", "Elu", attributes={"alpha": "1", "beta": 2, "own": "x", "same": "3"})
     b = Layer(2, "", "Elu", attributes={"beta": "3", "alpha": "2", "other": "y", "same": 3})
-    assert find_differing_attributes(a, b) == ["alpha", "beta"]
-    assert find_differing_attributes(a, a) == []
+    assert list(find_differing_values(a, b)) == [("alpha", "1", "2"), ("beta", 2, "3")]
+    assert list(find_differing_values(a, a)) == []
+
+
+def test_attributes_are_compared_as_values():
+    a = Layer(1, "", "Convolution", attributes={"strides": "2,2", "pads_begin": "0,0", "auto_pad": "explicit"})
+    b = Layer(1, "", "Convolution", attributes={"strides": "2, 2", "pads_begin": [0, 0]})
+    assert list(find_differing_values(a, b)) == []
+    b.attributes["strides"] = "2,1"
+    assert list(find_differing_values(a, b)) == [("strides", "2,2", "2,1")]
+    b.attributes["auto_pad"] = "same_upper"
+    assert [name for name, _, _ in find_differing_values(a, b)] == ["strides", "auto_pad"]
 
 
 # Connections
@@ -174,14 +185,14 @@ def make_scaled(a=(1, 2), b=(3, 4), dtype=np.float32, sources=("a", "b"), operat
     )
 
 
-def test_first_difference_of_constants_is_the_reason():
+def test_differences_of_constants_are_the_reason():
     model = make_scaled()
     first = compare(model, make_scaled(b=(3, 5)), X).first
     assert (first.key, first.reason) == ("p", "constant 'b' differs in 1 of 2 elements")
     first = compare(model, make_scaled(a=(0, 0), b=(0, 1)), X).first
-    assert first.reason == "constant 'a' differs in 2 of 2 elements"
+    assert first.reason == "constant 'a' differs in 2 of 2 elements; constant 'b' differs in 2 of 2 elements"
     first = compare(model, make_scaled(b=(3, 5), name="other"), X).first
-    assert (first.key, first.reason) == ("p", "")
+    assert (first.key, first.reason) == ("p", "constant 'b' differs in 1 of 2 elements")
     assert compare(model, make_scaled(), X).agrees
 
 
@@ -483,7 +494,10 @@ def test_attributes_are_compared_in_the_order_of_the_model():
         make_model(Row("x", "Parameter"), Row("a", "Clamp", ["x"], own), Row("y", "Result", ["a"]))
         for own in attributes
     ]
-    assert compare(models[0], models[1], 5 * X).first.reason == "min is 0, in the reference -1"
+    assert (
+        compare(models[0], models[1], 5 * X).first.reason
+        == "min is 0, in the reference -1; max is 1, in the reference 2"
+    )
 
 
 def test_layers_that_compute_constants_in_one_model_only_are_not_compared():
@@ -495,7 +509,7 @@ def test_layers_that_compute_constants_in_one_model_only_are_not_compared():
     assert [(n.key, n.verdict) for n in result.layers] == [("p", "exact")]
 
 
-def test_constants_of_other_layers_are_not_the_reason():
+def test_constants_are_matched_by_their_role():
     def make(name, factor, other):
         rows = [Row("x", "Parameter"), Row("c", "Constant", value=np.float32(factor)), Row("m", "Multiply", ["x", "c"])]
         rows += [Row(name, "Constant", value=np.float32(other)), Row("p", "Add", ["m", name])]
@@ -504,7 +518,7 @@ def test_constants_of_other_layers_are_not_the_reason():
     result = compare(make("d", 2, 3), make("e", 4, 5), X)
     assert [(n.key, n.verdict, n.reason) for n in result.layers] == [
         ("m", "adds", "constant 'c' differs in 1 of 1 elements"),
-        ("p", "adds", ""),
+        ("p", "adds", "constant 'd' differs in 1 of 1 elements"),
     ]
 
 
