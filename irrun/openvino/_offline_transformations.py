@@ -5,10 +5,12 @@ irrun optimizes a model when it is compiled, so the transformations that only op
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from irrun.openvino.compression import compress_constants
+from irrun.openvino.compression import compress_constants, compress_quantized_weights
 from irrun.openvino.model import Model
+from irrun.openvino.passes.transformations import LowLatency2, MakeStateful
 from irrun.openvino.version import get_version as get_version
 
 __all__ = [
@@ -62,11 +64,12 @@ def apply_fused_names_cleanup(model: Model) -> None:
 
 
 def compress_quantize_weights_transformation(model: Model) -> None:
-    """Do nothing: irrun folds the quantization of weights when a model is compiled.
+    """Store the quantized weights of a model as integers.
 
     Args:
-        model: The model.
+        model: The model, which is modified.
     """
+    compress_quantized_weights(model)
 
 
 def compress_model_transformation(model: Model) -> None:
@@ -78,14 +81,20 @@ def compress_model_transformation(model: Model) -> None:
     compress_constants(model)
 
 
-def apply_low_latency_transformation(*_: Any, **__: Any) -> NoReturn:
-    """Refuse to replace the states of loops by variables."""
-    _refuse("apply_low_latency_transformation")
+def apply_low_latency_transformation(model: Model, use_const_initializer: bool = True) -> None:
+    """Replace the states of loops by variables; see `LowLatency2`."""
+    LowLatency2(use_const_initializer).run_on_model(model)
 
 
-def apply_make_stateful_transformation(*_: Any, **__: Any) -> NoReturn:
-    """Refuse to replace parameters and results by variables."""
-    _refuse("apply_make_stateful_transformation")
+def apply_make_stateful_transformation(model: Model, param_res_names: Mapping[str, str]) -> None:
+    """Replace inputs and outputs by variables; see `MakeStateful`.
+
+    Args:
+        model: The model, which is modified.
+        param_res_names: Names of outputs by the names of inputs; or pairs of a Parameter and a Result.
+    """
+    MakeStateful(param_res_names).run_on_model(model)
+    model.validate_nodes_and_infer_types()
 
 
 def convert_sequence_to_tensor_iterator_transformation(*_: Any, **__: Any) -> NoReturn:

@@ -1,19 +1,31 @@
-"""Compression of constants to f16."""
+"""Compression of constants to f16, and of quantized weights to integers."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from irrun.element_types import ElementType
 from irrun.ir.constant import Constant
 from irrun.openvino.factories import create_node, make_constant
+from irrun.openvino.inference import compute_node, get_known_value
 from irrun.openvino.model import Model
-from irrun.openvino.node import Node, Output
+from irrun.openvino.node import Node
+from irrun.openvino.ports import Output
+from irrun.ops._support import registry
 
-__all__ = ["compress_constants", "compress_to_f16"]
+__all__ = ["compress_constants", "compress_quantized_weights", "compress_to_f16"]
 
 _DECOMPRESSION = '<rt_info><attribute name="decompression" version="0" /></rt_info>'
 _LARGEST = float(np.finfo(np.float16).max)
 _SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
+
+#: The largest numbers of levels of integers of 4 and 8 bits.
+_INT4_LEVELS, _INT8_LEVELS = 16, 256
+
+#: Smaller zero points are rounding errors of symmetric ranges.
+_SMALLEST_ZERO_POINT = 1e-4
 
 #: Constants with more than this share of values out of range are not compressed.
 _MAX_OUT_OF_RANGE = 0.75
@@ -52,3 +64,38 @@ def _compress(node: Node, constant: Constant) -> None:
     convert._ports[0].names = set(node._ports[0].names)
     for target in targets:
         target.replace_source_output(Output(convert, 0))
+
+
+def compress_quantized_weights(model: Model) -> None:
+    """Store the quantized weights of a model as integers, with the operations that restore their values.
+
+    A FakeQuantize of a Constant becomes Convert, Subtract of a zero point where it is not 0, and Multiply by a scale.
+
+    Args:
+        model: The model, which is modified.
+    """
+    for node in model.get_ordered_ops():
+        if registry.get_card(node._type, node._version).has_levels and int(node._attributes["levels"]) <= _INT8_LEVELS:
+            arguments = [get_known_value(source) for source in node._sources if source is not None]
+            if not any(argument is None for argument in arguments):
+                _store_as_integers(node, [np.asarray(argument) for argument in arguments])
+
+
+def _store_as_integers(node: Node, arguments: list[np.ndarray[Any, Any]]) -> None:
+    weights, _, _, low, high = arguments
+    levels = int(node._attributes["levels"])
+    lowest = np.float32(-(levels // 2))
+    limits = [np.full((), limit, weights.dtype) for limit in (lowest, lowest + levels - 1)]
+    codes = np.rint(compute_node(node, [*arguments[:3], *limits])[0])
+    scale = (high.astype(np.float32) - low.astype(np.float32)) / np.float32(levels - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        zero_point = np.where(scale == 0, 0, lowest - low.astype(np.float32) / scale)
+    integers = make_constant(codes.astype(np.int8), "i4" if levels <= _INT4_LEVELS else "i8")
+    integers.set_friendly_name(f"{node.get_friendly_name()}/quantized")
+    element_type = ElementType.of(weights.dtype)
+    value = create_node("Convert", "opset1", [integers], {"destination_type": element_type.name})
+    if np.abs(zero_point).max(initial=0) > _SMALLEST_ZERO_POINT:
+        value = create_node("Subtract", "opset1", [value, make_constant(zero_point.astype(weights.dtype))])
+    value = create_node("Multiply", "opset1", [value, make_constant(scale.astype(weights.dtype))])
+    value.set_friendly_name(node.get_friendly_name())
+    Output(node, 0).replace(Output(value, 0))

@@ -269,3 +269,22 @@ def test_low_latency_leaves_models_without_loops(ov: Any) -> None:
     model, _ = build(ov)
     before = len(model.get_ordered_ops())
     assert len(run(ov, import_submodule(ov, "passes").LowLatency2(), model).get_ordered_ops()) == before
+
+
+@pytest.mark.parametrize(("levels", "low", "high"), [(255, -1.0, 1.0), (256, -0.5, 1.5), (16, -1.0, 0.875)])
+def test_quantized_weights_are_stored_as_integers(ov: Any, levels: int, low: float, high: float) -> None:
+    ops = import_submodule(ov, "opset13")
+    rng = np.random.default_rng(0)
+    data = ops.parameter([2, 8], np.float32)
+    weights = ops.constant(rng.uniform(low, high, (8, 4)).astype(np.float32))
+    ranges = [np.full((1, 4), bound, np.float32) for bound in (low, high, low, high)]
+    quantized = ops.fake_quantize(weights, *map(ops.constant, ranges), levels)
+    model = ov.Model([ops.result(ops.matmul(data, quantized, False, False))], [data], "quantized")
+    array = rng.standard_normal((2, 8), np.float32)
+    before = ov.compile_model(model, "CPU")(array)[0]
+    import_submodule(ov, "_offline_transformations").compress_quantize_weights_transformation(model)
+    types = [n.get_element_type() for n in model.get_ordered_ops() if n.get_type_name() == "Constant"]
+    assert (count(model, "FakeQuantize"), count(model, "Convert")) == (0, 1)
+    assert count(model, "Subtract") == (levels == 256)
+    assert (ov.Type.i4 if levels == 16 else ov.Type.i8) in types
+    assert np.allclose(ov.compile_model(model, "CPU")(array)[0], before, rtol=2e-2, atol=2e-2)
