@@ -31,6 +31,8 @@ PARTIAL_DOMAIN = "org.openvinotoolkit"
 
 #: Elements of values that are computed when the model is exported, also if their inputs are smaller.
 FOLDING_LIMIT = 1 << 12
+#: The same for the steps of the decompression of weights, which stay in the model.
+DECOMPRESSION_LIMIT = 64
 #: Most bytes of a value that is computed when the model is exported.
 FOLDING_MEMORY = 1 << 28
 
@@ -257,7 +259,8 @@ def _apply_rule(rule: Rule, site: Site, operation: Operation) -> list[Value]:
         rank = site[0].rank
         shape = site[position].shape
         is_single = shape is not None and shape.is_static and math.prod(shape.get_max_shape()) == 1
-        if declared is None or declared.name != "axis" or not rank or not is_single:
+        is_axis = declared is not None and declared.name == "axis" and site[position].type.is_integer
+        if not is_axis or not rank or not is_single:
             raise
     axis = cast(op("Reshape", site[position], constant(np.zeros(0, np.int64))), "i64")
     axis = op("Where", axis < 0, axis + rank, axis)
@@ -322,8 +325,10 @@ def _fold(
     """Return the outputs of a layer that depends on constants and static shapes only; None for other layers."""
     if operation.folding == "never" or not layer.outputs:
         return None
+    is_decompression = operation.decompression is not None or operation.converts
+    limit = DECOMPRESSION_LIMIT if is_decompression else FOLDING_LIMIT
     arrays = [None if value is None else value.get_array() for value in known]
-    if all(a is not None and a.size <= FOLDING_LIMIT for a in arrays):
+    if all(a is not None and a.size <= limit for a in arrays):
         return _make_constants(arrays, [port.element_type for port in layer.outputs])
     if not inputs or not all(value is None or value.is_constant for value in inputs):
         return None
@@ -336,8 +341,7 @@ def _fold(
         for value in known
     ]
     given = sum(math.prod(v.shape.get_max_shape()) for v in inputs if v is not None and v.shape is not None)
-    is_kept = operation.decompression or operation.converts or max(sizes) > 2 * given
-    if max(sizes) > FOLDING_LIMIT and is_kept and operation.kind != "generation":
+    if max(sizes) > limit and (is_decompression or max(sizes) > 2 * given) and operation.kind != "generation":
         return None
     if max(sizes) >= FOLDING_MEMORY:
         return None

@@ -168,6 +168,8 @@ _STRUCTURE = {
     "If": "If.",
     "ReadValue": "An input, whose default is the initial value.",
     "Assign": "An output.",
+    "PriorBox": "An initializer, if the shapes are static.",
+    "PriorBoxClustered": "An initializer, if the shapes are static.",
 }
 
 #: Rules by operation, such as "Gather-8" and "RMS-ie_internal_opset".

@@ -69,6 +69,8 @@ def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference
     arrays = [np.asarray(value) for value in _list_inputs(inputs, names)]
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    # By default, products with compressed weights round their other factor to 8 bits.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     try:
         session = onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
         used = {value.name for value in session.get_inputs()}

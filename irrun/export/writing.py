@@ -40,6 +40,7 @@ def write_model(graph: Graph, model: Model, path: Path, threshold: int = EXTERNA
     Returns:
         The paths of the files. All of them are written atomically.
     """
+    _remove_unused(graph)
     size = sum(_get_size(value) for value in _find_constants(graph, {}).values())
     files = [path] if size <= threshold else [path, path.with_name(path.name + ".data")]
     with ExitStack() as stack:
@@ -58,6 +59,27 @@ def write_model(graph: Graph, model: Model, path: Path, threshold: int = EXTERNA
         onnx.helper.set_model_props(proto, {name: str(value) for name, value in metadata.items() if value})
         file.write(proto.SerializeToString())
     return files
+
+
+def _remove_unused(graph: Graph) -> None:
+    """Remove nodes whose outputs nothing uses, such as steps that a later node replaces."""
+    used = {id(value) for value in graph.outputs}
+    kept = []
+    for node in reversed(graph.nodes):
+        if node.domain or any(id(value) in used for value in node.outputs):
+            kept.append(node)
+            used |= _list_used(node)
+    graph.nodes = kept[::-1]
+
+
+def _list_used(node: Node) -> set[int]:
+    """Return the values that a node and its bodies use, by identity."""
+    used = {id(value) for value in node.inputs}
+    for attribute in node.attributes.values():
+        if isinstance(attribute, Graph):
+            used |= {id(value) for value in attribute.outputs}
+            used = used.union(*(_list_used(inner) for inner in attribute.nodes))
+    return used
 
 
 def _find_constants(graph: Graph, found: dict[int, Value]) -> dict[int, Value]:

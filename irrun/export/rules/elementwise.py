@@ -10,7 +10,7 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import UnsupportedError
-from irrun.export.graph import Value, cast, constant, op
+from irrun.export.graph import Value, cast, constant, get_graph, op
 from irrun.export.rules.helpers import align, logical_or, reshape, scalar_like, where
 from irrun.export.site import RULES, Site, exports, round_to
 
@@ -40,7 +40,6 @@ UNARY = {
     "Erf-1": ("Erf", "round"),
     "SoftPlus-4": ("Softplus", "round"),
     "SoftSign-9": ("Softsign", "round"),
-    "HSwish-4": ("HardSwish", "round"),
     "LogicalNot-1": ("Not", "boolean"),
     "IsNaN-10": ("IsNaN", "exact"),
 }
@@ -49,7 +48,6 @@ UNARY = {
 BINARY = {
     "Add-1": "Add",
     "Subtract-1": "Sub",
-    "Multiply-1": "Mul",
     "Maximum-1": "Max",
     "Minimum-1": "Min",
     "Equal-1": "Equal",
@@ -317,8 +315,6 @@ def _match(value: Value, site: Site) -> Value:
 @exports("Gelu-2", "Gelu-7", compute="f32")
 def export_gelu(site: Site) -> Value:
     """Export Gelu, which ONNX has since opset 20."""
-    from irrun.export.graph import get_graph
-
     data, is_tanh = site[0], site.attributes.get("approximation_mode", "ERF") == "TANH"
     if get_graph().opset >= 20 and data.type.name == "f32":
         return op("Gelu", data, approximate="tanh" if is_tanh else "none")
@@ -363,6 +359,13 @@ def export_hsigmoid(site: Site) -> Value:
     return op("Clip", data + 3.0, scalar_like(data, 0.0), scalar_like(data, 6.0)) / 6.0
 
 
+@exports("HSwish-4", compute="f32")
+def export_hswish(site: Site) -> Value:
+    """Export HSwish."""
+    data = site[0]
+    return data * op("Clip", data + 3.0, scalar_like(data, 0.0), scalar_like(data, 6.0)) / 6.0
+
+
 @exports("HardSigmoid-1", compute="f32")
 def export_hard_sigmoid(site: Site) -> Value:
     """Export HardSigmoid. NaN becomes 1."""
@@ -404,7 +407,33 @@ def _evaluate(coefficients: list[float], x: Value) -> Value:
 @exports("Convert-1")
 def export_convert(site: Site) -> Value:
     """Export Convert."""
-    return convert(site[0], site.destination_type)
+    return _widen_decompression(site[0], site.destination_type) or convert(site[0], site.destination_type)
+
+
+def _widen_decompression(data: Value, target: ElementType) -> Value | None:
+    """Return weights that are decompressed in f32 at once, instead of in f16 before they are converted."""
+    node = data.node
+    if node is None or target.name != "f32" or data.type.name != "f16":
+        return None
+    if node.type == "Reshape" and node.inputs[0] is not None:
+        inner = _widen_decompression(node.inputs[0], target)
+        if inner is None:
+            return None
+        (result,) = get_graph().add("Reshape", [inner, *node.inputs[1:]], [target], node.attributes)
+        return result
+    if node.type != "DequantizeLinear" or node.inputs[1] is None:
+        return None
+    weights, scale, *zero = node.inputs
+    wide = get_graph().add(
+        "DequantizeLinear", [weights, cast_constant(scale, target), *zero], [target], node.attributes
+    )
+    return wide[0]
+
+
+def cast_constant(value: Value | None, target: ElementType) -> Value | None:
+    """Convert a constant of any size."""
+    array = None if value is None else value.read()
+    return None if array is None else constant(array.astype(target.dtype), target)
 
 
 @exports("ConvertLike-1")

@@ -174,9 +174,8 @@ def export_concat(site: Site) -> Value:
 @exports("Split-1")
 def export_split(site: Site) -> list[Value]:
     """Export Split."""
-    rank, count = site.get_rank(0), int(site.num_splits)
-    axis = site.read_integers(1)[0] % rank
-    length = site.get_shape(0)[axis]
+    count, axis = int(site.num_splits), site.read_integers(1)[0]
+    length = None if site[0].rank is None else site.get_shape(0)[axis]
     if count == 1:
         return [op("Identity", site[0])]
     if length is None:
@@ -188,16 +187,15 @@ def export_split(site: Site) -> list[Value]:
 @exports("VariadicSplit-1")
 def export_variadic_split(site: Site) -> list[Value]:
     """Export VariadicSplit. A length of -1 takes what remains."""
-    rank = site.get_rank(0)
-    axis = site.read_integers(1)[0] % rank
+    axis = site.read_integers(1)[0]
     lengths = flatten(site[2])
-    total = site.get_shape(0)[axis]
+    total = None if site[0].rank is None else site.get_shape(0)[axis]
     known = site[2].read()
     count = len(site.types)
     if known is not None and known.size == 1:
         return [op("Identity", site[0])]
     if known is None or (-1 in known and total is None):
-        whole = get_dimension(site[0], axis)
+        whole = gather(op("Shape", site[0], result="i64"), constant([axis]))
         rest = whole - (op("ReduceSum", lengths, keepdims=1) + 1)
         lengths = where(lengths < 0, rest, lengths)
     elif -1 in known:
@@ -366,16 +364,14 @@ def export_scatter_nd(site: Site) -> Value:
     if depth is not None and updates.rank != site.get_rank(1) - 1 + site.get_rank(0) - depth:
         lead = op("Shape", indices, result="i64", end=-1)
         updates = op("Reshape", updates, concat([lead, op("Shape", data, result="i64", start=depth)]))
-    if reduction == "sub":
-        return (
-            op("ScatterND", data, indices, -updates, reduction="add")
-            if data.type.kind != "uint"
-            else cast(op("ScatterND", cast(data, "i64"), indices, -cast(updates, "i64"), reduction="add"), data.type)
-        )
     narrow = data.type
     if reduction != "none" and narrow.bits < 32 and narrow.kind != "string":
         wide_type = "f32" if narrow.is_float else "i32"
         data, updates = cast(data, wide_type), cast(updates, wide_type)
+    if reduction == "sub":
+        if data.type.kind == "uint":
+            data, updates = cast(data, "i64"), cast(updates, "i64")
+        return cast(op("ScatterND", data, indices, -updates, reduction="add"), narrow)
     return cast(op("ScatterND", data, indices, updates, reduction=reduction), narrow)
 
 
@@ -763,8 +759,7 @@ def export_nonzero(site: Site) -> Value:
     if data.type.kind != "boolean":
         data = ~op("Equal", data, 0)
     if site.get_rank(0) == 0:
-        indices = op("NonZero", reshape(data, [1]), result="i64")
-        return cast(slice_axis(indices, 0, 0), site.output_type)
+        return cast(op("NonZero", reshape(data, [1]), result="i64"), site.output_type)
     return cast(op("NonZero", data, result="i64"), site.output_type)
 
 
@@ -790,9 +785,9 @@ def export_range(site: Site) -> Value:
     """Export Range."""
     target = site.attributes.get("output_type") or site[0].type
     scalars = [site[i] if site[i].rank == 0 else reshape(site[i], []) for i in range(3)]
-    if target.is_integer and any(s.type.is_float for s in scalars):
-        scalars = [cast(cast(s, "i64"), target) for s in scalars]
-    wide = target if target.bits >= 32 or target.is_integer else "f32"
+    if target.is_integer:
+        scalars = [cast(s, "i64") for s in scalars]
+    wide = "i64" if target.is_integer else target if target.bits >= 32 else "f32"
     start, stop, step = (cast(s, wide) for s in scalars)
     return cast(op("Range", start, stop, step), target)
 

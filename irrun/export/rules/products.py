@@ -79,6 +79,8 @@ for _name, _operation in REDUCTIONS.items():
 def export_cum_sum(site: Site) -> Value:
     """Export CumSum."""
     data, axis = site[0], site.get(1)
+    if data.rank == 0:
+        return op("Identity", data) if not site.exclusive else data - data
     position = constant(0) if axis is None else axis
     if position.rank != 0:
         position = reshape(position, [])

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES
-from irrun.export.graph import Value, cast, constant, op
-from irrun.export.rules.elementwise import convert
+from irrun.export.graph import Value, cast, constant, get_graph, op
+from irrun.export.rules.elementwise import convert, get_limits
 from irrun.export.rules.helpers import align, where
 from irrun.export.site import Site, exports
 from irrun.ops._support.numerics import Array
@@ -141,6 +141,63 @@ def _round_to_f8e4m3(x: Value) -> Value:
     coarse = op("Pow", constant(2.0), op("Max", exponent, constant(-6.0)) - 3.0)
     result = op("Floor", op("Min", rounded, constant(448.0)) / coarse) * coarse
     return where(tiny, 0.0, where(x < 0.0, -result, result))
+
+
+@exports("Multiply-1")
+def export_multiply(site: Site) -> Value:
+    """Export Multiply. The last step of a decompression of weights becomes a DequantizeLinear."""
+    a, b = align(site)
+    return _find_decompression(a, b) or a * b
+
+
+def _find_decompression(data: Value, factor: Value) -> Value | None:
+    """Return a DequantizeLinear for `(convert(weights) - zero) * scale` of constants; None for other products."""
+    scale, node = factor.read() if factor.is_constant else None, data.node
+    if scale is None or node is None or factor.type.name not in ("f32", "f16") or factor.type is not data.type:
+        return None
+    zero: Array | None = None
+    if node.type == "Sub" and node.inputs[0] is not None and node.inputs[1] is not None:
+        zero, node = _read_zero_point(node.inputs[1]), node.inputs[0].node
+        if zero is None:
+            return None
+    weights = node.inputs[0] if node is not None and node.type == "Cast" else None
+    if weights is None or not weights.is_constant or weights.type.name not in ("u8", "i8", "u4", "i4"):
+        return None
+    shape = tuple(d for d in weights.shape or () if isinstance(d, int))
+    if scale.ndim not in (0, len(shape)) or (zero is not None and zero.ndim not in (0, len(shape))):
+        return None
+    varying = [i for i, n in enumerate(scale.shape) if n > 1]
+    limits = get_limits(weights.type)
+    if zero is not None and (zero.min() < limits[0] or zero.max() > limits[1]):
+        return None
+    if len(shape) < 2 or scale.ndim == 0 or not varying:
+        return None
+    attributes: dict[str, int]
+    if len(varying) == 1 and (zero is None or zero.shape in ((), scale.shape)):
+        axis = varying[0]
+        attributes, target = {"axis": axis}, (shape[axis],)
+    elif scale.shape[:-1] == shape[:-1] and scale.shape[-1] == 1 and get_graph().opset >= 21:
+        attributes, target = {"axis": len(shape) - 1, "block_size": shape[-1]}, scale.shape
+    else:
+        return None
+    inputs: list[Value | None] = [weights, constant(scale.reshape(target), factor.type)]
+    if zero is not None:
+        full = np.broadcast_to(zero.reshape([1] * scale.ndim) if zero.ndim == 0 else zero, scale.shape)
+        inputs.append(constant(full.reshape(target).astype(weights.type.dtype), weights.type))
+    (result,) = get_graph().add("DequantizeLinear", inputs, [factor.type], attributes)
+    result.shape = weights.shape
+    return result
+
+
+def _read_zero_point(value: Value) -> Array | None:
+    """Return a constant zero point, which may be converted from integers, as integers."""
+    if value.node is not None and value.node.type == "Cast" and value.node.inputs[0] is not None:
+        value = value.node.inputs[0]
+    array = value.read()
+    if array is None:
+        return None
+    numbers = array.astype(np.float32)
+    return numbers.astype(np.int64) if np.array_equal(numbers, np.rint(numbers)) else None
 
 
 @exports("FullyConnectedCompressed-ie_internal_opset")

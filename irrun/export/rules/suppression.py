@@ -25,6 +25,7 @@ from irrun.export.rules.helpers import (
 )
 from irrun.export.rules.movement import flatten
 from irrun.export.site import Site, exports
+from irrun.shapes import PartialShape
 
 __all__ = ["LOWEST", "collect", "compute_overlaps", "select_greedily", "sort_rows"]
 
@@ -120,7 +121,10 @@ def select_greedily(
             new.append(where(is_valid, op("Max", values[2], overlaps), values[2]))
         else:
             new.append(where(is_best | is_too_large(overlaps, None), LOWEST, remaining))
-        return new, [squeeze(v, [1]) for v in (best, score, is_valid)]
+        stacked = [squeeze(v, [1]) for v in (best, score, is_valid)]
+        for value in stacked:
+            value.shape = PartialShape([-1])  # otherwise results have another rank if there is no iteration
+        return new, stacked
 
     def goes_on(values: list[Value]) -> Value:
         return op("ReduceMax", values[0], keepdims=0) > minimum

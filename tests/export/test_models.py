@@ -1,0 +1,137 @@
+"""Exported models in onnxruntime: examples, loops, variables, quantized and compressed models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import onnx
+import onnxruntime as ort
+from ir_text import layer, net, port, write, write_row_loop
+
+import irrun
+from irrun.export.verification import verify_export
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def check(model, folder):
+    """Export a model, verify it, and return the types of its nodes."""
+    result = irrun.export_onnx(model, folder / "model.onnx")
+    onnx.checker.check_model(str(result.files[0]))
+    differences = verify_export(model, result.files[0])
+    assert differences
+    assert not [str(d) for d in differences if d.differs]
+    return [node.op_type for node in onnx.load(str(result.files[0])).graph.node]
+
+
+@pytest.mark.parametrize("name", ["date_translation", "text_generation"])
+def test_examples(name, tmp_path):
+    check(irrun.read_model(EXAMPLES / name / "model.xml"), tmp_path)
+
+
+def test_loops(tmp_path):
+    assert "Loop" in check(irrun.read_model(write_row_loop(tmp_path)), tmp_path)
+
+
+def make_accumulator():
+    """Return a net that adds its input to a variable."""
+    variable = 'variable_id="total" variable_type="f32" variable_shape="2"'
+    layers = [
+        layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32", "x")]),
+        layer(1, "ReadValue", "opset6", variable, outputs=[port(0, (2,), "FP32")]),
+        layer(2, "Add", inputs=[port(0, (2,)), port(1, (2,))], outputs=[port(2, (2,), "FP32", "sum")]),
+        layer(3, "Assign", "opset6", 'variable_id="total"', [port(0, (2,))], [port(1, (2,), "FP32")]),
+        layer(4, "Result", inputs=[port(0, (2,))]),
+    ]
+    return net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0), (2, 2, 4, 0)])
+
+
+def test_variables_are_inputs_with_defaults_and_outputs(tmp_path):
+    model = write(tmp_path, make_accumulator())
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    session = ort.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    assert [value.name for value in session.get_outputs()] == ["sum", "total.new"]
+    x = np.array([1, 2], np.float32)
+    first, state = session.run(None, {"x": x})
+    second, _ = session.run(None, {"x": x, "total": state})
+    request = irrun.compile_model(model).create_infer_request()
+    for found in (first, second):
+        np.testing.assert_array_equal(found, request.infer({"x": x})["sum"])
+
+
+def make_quantized(low, high, levels=256):
+    """Return a net of one FakeQuantize, and its weights."""
+    limits = [layer(i, "Const", data=f'element_type="f32" shape="" offset="{4 * (i - 1)}" size="4"',
+                    outputs=[port(0, (), "FP32")]) for i in range(1, 5)]  # fmt: skip
+    layers = [
+        layer(0, "Parameter", data='shape="1,64" element_type="f32"', outputs=[port(0, (1, 64), "FP32", "x")]),
+        *limits,
+        layer(5, "FakeQuantize", data=f'levels="{levels}" auto_broadcast="numpy"',
+              inputs=[port(i, (1, 64) if i == 0 else ()) for i in range(5)],
+              outputs=[port(5, (1, 64), "FP32", "y")]),
+        layer(6, "Result", inputs=[port(0, (1, 64))]),
+    ]  # fmt: skip
+    edges = [(0, 0, 5, 0), *((i, 0, 5, i) for i in range(1, 5)), (5, 5, 6, 0)]
+    return net(layers, edges), np.array([low, high, low, high], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "levels", "expected"),
+    [
+        (0, 2.55, 256, ["QuantizeLinear", "DequantizeLinear"]),
+        (-1.28, 1.27, 256, ["QuantizeLinear", "DequantizeLinear"]),
+        (-1.27, 1.27, 255, ["Clip", "QuantizeLinear", "DequantizeLinear"]),
+    ],
+)
+def test_fake_quantize_becomes_a_pair(low, high, levels, expected, tmp_path):
+    text, weights = make_quantized(low, high, levels)
+    model = irrun.read_model(write(tmp_path, text, weights))
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    assert [node.op_type for node in onnx.load(str(tmp_path / "model.onnx")).graph.node] == expected
+    x = np.linspace(-2, 3, 64, dtype=np.float32)[np.newaxis]
+    session = ort.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": x})
+    # Values between two levels may be rounded to either.
+    np.testing.assert_allclose(found, irrun.run(model, x)["y"], atol=(high - low) / (levels - 1) * 1.001)
+    assert np.mean(np.abs(found - irrun.run(model, x)["y"]) > 1e-6) < 0.05
+
+
+def test_other_levels_are_computed_in_steps(tmp_path):
+    text, weights = make_quantized(-1, 2, 16)
+    types = check(irrun.read_model(write(tmp_path, text, weights)), tmp_path)
+    assert "QuantizeLinear" not in types
+
+
+@pytest.mark.parametrize("kind", ["u8", "i8", "u4", "i4"])
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("has_zero_point", [False, True])
+def test_compressed_weights_stay_compressed(kind, groups, has_zero_point, tmp_path):
+    ov = pytest.importorskip("openvino")
+    from openvino import opset13 as ops
+
+    rng = np.random.default_rng(0)
+    low, high = {"u8": (0, 256), "i8": (-128, 128), "u4": (0, 16), "i4": (-8, 8)}[kind]
+    shape = (128, groups, 128 // groups) if groups > 1 else (128, 128)
+    scales = (*shape[:-1], 1)
+
+    def make_integers(shape):
+        values = rng.integers(low, high, shape).ravel().tolist()
+        return ops.convert(ov.op.Constant(getattr(ov.Type, kind), ov.Shape(shape), values), np.float32)
+
+    x = ops.parameter([-1, 128], np.float32, name="x")
+    weights = make_integers(shape)
+    if has_zero_point:
+        weights = ops.subtract(weights, make_integers(scales))
+    weights = ops.multiply(weights, ops.constant(rng.random(scales).astype(np.float32)))
+    if groups > 1:
+        weights = ops.reshape(weights, np.array([128, 128]), False)
+    model = ov.Model([ops.matmul(x, weights, False, True)], [x], "m")
+    ov.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+    assert check(irrun.read_model(tmp_path / "model.xml"), tmp_path)[0] == "DequantizeLinear"
+    assert (tmp_path / "model.onnx").stat().st_size < 128 * 128 * 2 + 8192
