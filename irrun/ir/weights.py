@@ -10,6 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -182,7 +183,8 @@ class Weights:
             return
         sections = self._choose_sections(arrays)
         if sections:
-            threading.Thread(target=self._map_sections, args=(sections,), name="irrun-weights", daemon=True).start()
+            with suppress(RuntimeError):  # where no thread can be started, data are mapped when they are read
+                threading.Thread(target=self._map_sections, args=(sections,), name="irrun-weights", daemon=True).start()
 
     def _choose_sections(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[tuple[int, int]]:
         """Return the positions of the arrays to map in advance."""

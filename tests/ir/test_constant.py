@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 import threading
 from pathlib import Path
 
@@ -125,6 +126,21 @@ def test_arrays_are_mapped_in_advance_unless_they_were_released(tmp_path, monkey
     weights.prefetch([last])
     wait_for_mapping()
     assert count_resident_bytes(path) == 0
+
+
+def test_arrays_are_not_mapped_in_advance_where_no_thread_can_be_started(tmp_path, monkeypatch):
+    def refuse(thread):
+        calls.append(thread.name)
+        raise RuntimeError("can't start new thread")
+
+    path, calls = tmp_path / "model.bin", []
+    np.arange(1 << 18, dtype=np.float32).tofile(path)
+    weights = Weights.open(path)
+    array = Constant.from_weights(weights, F32, (1 << 18,), 0).to_array()
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    weights.prefetch([array])
+    assert calls == (["irrun-weights"] if sys.platform == "linux" else [])
+    np.testing.assert_array_equal(array, np.arange(1 << 18))
 
 
 def test_other_weights_than_files_are_neither_mapped_nor_released():
