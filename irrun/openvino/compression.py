@@ -9,13 +9,15 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.ir.constant import Constant
 from irrun.openvino.factories import create_node, make_constant
-from irrun.openvino.inference import compute_node, get_known_value
+from irrun.openvino.inference import compute_node
 from irrun.openvino.model import Model
 from irrun.openvino.node import Node
 from irrun.openvino.ports import Output
 from irrun.ops._support import registry
 
 __all__ = ["compress_constants", "compress_quantized_weights", "compress_to_f16"]
+
+Array = np.ndarray[Any, Any]
 
 _DECOMPRESSION = '<rt_info><attribute name="decompression" version="0" /></rt_info>'
 _LARGEST = float(np.finfo(np.float16).max)
@@ -76,12 +78,25 @@ def compress_quantized_weights(model: Model) -> None:
     """
     for node in model.get_ordered_ops():
         if registry.get_card(node._type, node._version).has_levels and int(node._attributes["levels"]) <= _INT8_LEVELS:
-            arguments = [get_known_value(source) for source in node._sources if source is not None]
-            if not any(argument is None for argument in arguments):
-                _store_as_integers(node, [np.asarray(argument) for argument in arguments])
+            arguments = [_find_value(source) for source in node._sources if source is not None]
+            known = [argument for argument in arguments if argument is not None]
+            if len(known) == len(arguments):
+                _store_as_integers(node, known)
 
 
-def _store_as_integers(node: Node, arguments: list[np.ndarray[Any, Any]]) -> None:
+def _find_value(output: Output, depth: int = 3) -> Array | None:
+    """Return the value of a Constant, also after conversions and a few other operations."""
+    node = output._node
+    if node._constant is not None:
+        return node._constant.to_array()
+    is_fixed = registry.get_card(node._type, node._version).kind not in ("random", "state", "control")
+    if not is_fixed or depth == 0 or not node._sources or len(node._ports) != 1 or node._implementation is not None:
+        return None
+    arguments = [_find_value(source, depth - 1) for source in node._sources if source is not None]
+    return None if any(argument is None for argument in arguments) else compute_node(node, arguments)[0]
+
+
+def _store_as_integers(node: Node, arguments: list[Array]) -> None:
     weights, _, _, low, high = arguments
     levels = int(node._attributes["levels"])
     lowest = np.float32(-(levels // 2))
