@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.element_types import ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import IrrunError, UnsupportedError
 from irrun.export.graph import ONNX_TYPES, Graph, Value, cast, constant, get_graph, op
 from irrun.export.site import NotConstantError, Rule, Site, find_rule
@@ -128,6 +128,9 @@ class GraphExporter:
         result = Value(value.element_type, PartialShape(value.shape), constant=value)
         if value.element_type.name not in ONNX_TYPES:
             result.array = value.to_array()
+        elif value.element_type.is_packed and not _has_type(value.element_type):
+            wide = ELEMENT_TYPES["i8" if value.element_type.kind == "int" else "u8"]
+            result = constant(value.to_array().astype(wide.dtype), wide)
         self.values[layer.id, layer.outputs[0].id] = result
 
     def _get_inputs(self, layer: Layer) -> list[Value | None]:
@@ -310,9 +313,15 @@ def _check_type(element_type: ElementType | None) -> ElementType:
     """
     if element_type is None:
         raise UnsupportedError("the element type is dynamic")
-    if element_type.name not in ONNX_TYPES:
-        raise UnsupportedError(f"ONNX does not have the element type {element_type}")
+    if not _has_type(element_type):
+        raise UnsupportedError(f"opset {get_graph().opset} of ONNX does not have the element type {element_type}")
     return element_type
+
+
+def _has_type(element_type: ElementType) -> bool:
+    """Return whether the opset has an element type."""
+    since = 21 if element_type.name in ("i4", "u4") else 19 if element_type.name.startswith("f8") else 0
+    return element_type.name in ONNX_TYPES and get_graph().opset >= since
 
 
 def _fold(

@@ -133,5 +133,8 @@ def test_compressed_weights_stay_compressed(kind, groups, has_zero_point, tmp_pa
         weights = ops.reshape(weights, np.array([128, 128]), False)
     model = ov.Model([ops.matmul(x, weights, False, True)], [x], "m")
     ov.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
-    assert check(irrun.read_model(tmp_path / "model.xml"), tmp_path)[0] == "DequantizeLinear"
+    model = irrun.read_model(tmp_path / "model.xml")
+    assert check(model, tmp_path)[0] == "DequantizeLinear"
     assert (tmp_path / "model.onnx").stat().st_size < 128 * 128 * 2 + 8192
+    irrun.export_onnx(model, tmp_path / "old.onnx", opset=18)  # without types of 4 bits, and without blocks
+    assert not any(difference.differs for difference in verify_export(model, tmp_path / "old.onnx"))

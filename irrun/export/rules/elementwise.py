@@ -75,7 +75,7 @@ def _export_unary(operation: str, integers: str, site: Site) -> Value:
     if integers == "floats":
         return op("Identity", data)
     if integers == "boolean":
-        return op(operation, cast(data, "boolean"))
+        return cast(op(operation, cast(data, "boolean")), data.type)
     if integers == "limits":  # the results are 0 and the infinities
         lowest, greatest = get_limits(data.type)
         sign = cast(op("Sign", data), "i64")
