@@ -131,7 +131,7 @@ class TapMethod(_DepthwiseMethod):
         sums = get_scratch("depthwise sums", count, height * self.row)
         products = get_scratch("depthwise products", count, height * self.row)
         target, other = sums[:, : self.size], products[:, : self.size]
-        for number, (row_phase, column_phase, offset, step, filters) in enumerate(self.taps):
+        for number, (row_phase, column_phase, offset, step, filters) in within_time(enumerate(self.taps)):
             source = flat[row_phase, column_phase]
             out = other if number else target
             if step:

@@ -243,7 +243,7 @@ class PanelProduct:
     def _multiply_by_copies(self, rows: Array, columns: slice, out: Array) -> None:
         """Multiply rows by some columns, whose panels are copied one by one."""
         inner = self.shape[0]
-        for start in range(columns.start, columns.stop, WIDTH):
+        for start in within_time(range(columns.start, columns.stop, WIDTH)):
             section = slice(start, min(start + WIDTH, columns.stop))
             panel = get_scratch("panel", inner, section.stop - start)
             _copy_columns(self._original[:, section], panel)

@@ -10,6 +10,8 @@ import irrun
 from irrun import deadlines
 from irrun.deadlines import Deadline, check_time, end_at, within_time
 from irrun.errors import TimeLimitError
+from irrun.fast.packing import PackedMemory
+from irrun.fast.panels import make_panel_product
 from irrun.threads import map_parallel, multiply_matrices, run_parallel, use_threads
 
 F32 = np.float32
@@ -121,3 +123,13 @@ def test_large_products_of_stacks_check_the_time(clock):
         np.testing.assert_array_equal(multiply_matrices(a, b, np.empty_like(expected)), expected)
     with pytest.raises(TimeLimitError), end_at(Deadline(5)):
         multiply_matrices(a, b)
+
+
+def test_the_first_product_with_constant_weights_checks_the_time(clock):
+    x, weights = rand(600, 600), rand(600, 1200)
+    product = make_panel_product(weights, PackedMemory(1 << 40))
+    if product is None:
+        pytest.skip("other methods are faster on this processor")
+    with pytest.raises(TimeLimitError), end_at(Deadline(4)):
+        product.multiply(x)
+    np.testing.assert_allclose(product.multiply(x), x @ weights, rtol=1e-4)
