@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -82,7 +81,9 @@ def serve(engine: str, path: str, threads: int, weights_memory: int | None) -> N
         checksum = float(np.abs(outputs[0][0, -1]).sum())
         position += count
         print(seconds, flush=True)
-    print(json.dumps({"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "checksum": checksum}))
+    from irrun.inspection.peak_memory import read_peak  # after the measured runs
+
+    print(json.dumps({"peak": read_peak(), "checksum": checksum}))
 
 
 class Engine:

@@ -182,7 +182,7 @@ def measure_error(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 CHILD = """
-import json, resource, sys, time
+import json, sys, time
 start = time.perf_counter()
 import speed
 run = speed.PEERS[sys.argv[2]][0](sys.argv[1], speed.load_inputs(sys.argv[1]))
@@ -190,7 +190,8 @@ run()
 first = time.perf_counter() - start
 for _ in range(2):
     run()
-print(json.dumps({"start": first, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+from irrun.inspection.peak_memory import read_peak
+print(json.dumps({"start": first, "memory": read_peak() / 2**20}))
 """
 
 

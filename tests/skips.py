@@ -14,6 +14,7 @@ __all__ = ["count_reasons", "describe_skips"]
 #: What installs a package, by the name that is imported. Packages of the same extra share a line.
 INSTALLATION = {
     "PIL": ("Pillow", "pip install -e '.[images]'"),
+    "cryptography": ("Dask and Zarr", "pip install -e '.[dask]'"),
     "dask": ("Dask and Zarr", "pip install -e '.[dask]'"),
     "distributed": ("Dask and Zarr", "pip install -e '.[dask]'"),
     "zarr": ("Dask and Zarr", "pip install -e '.[dask]'"),

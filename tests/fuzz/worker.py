@@ -66,6 +66,7 @@ def run_case(case: Any) -> dict[str, str]:
 def run_range(seed: int, kind: str, start: int, stop: int) -> None:
     from fuzz.mutations import make_case
     from fuzz.tiers import run_tiers
+    from irrun.inspection.peak_memory import read_peak
 
     resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESSES, MAX_ADDRESSES))
     previous = 0
@@ -73,7 +74,7 @@ def run_range(seed: int, kind: str, start: int, stop: int) -> None:
         print(json.dumps({"start": number}), flush=True)
         case = make_case(seed, number, kind)
         outcome = run_tiers(case) if kind == "graphs" else run_case(case)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        peak = read_peak() or 0
         if previous and peak - previous > MAX_GROWTH:
             outcome = {"kind": "memory", "message": f"the process grew by {(peak - previous) >> 20} MiB"}
         previous = peak
