@@ -104,7 +104,7 @@ def format_index(categories: dict[str, dict[str, list[Operation]]]) -> str:
 
 def format_exports(categories: dict[str, dict[str, list[Operation]]]) -> str:
     """Return the page of the operations that can be exported to ONNX."""
-    from irrun.export.site import describe_rule
+    from irrun.export.rules import describe_rule
 
     text = format_title("Export to ONNX") + "How :doc:`irrun export </export>` expresses each operation.\n\n"
     for category, operations in categories.items():

@@ -53,12 +53,10 @@ def _export_body(
         arguments: The values of its Parameters, by the id of the layer.
         known: What is known about Parameters if the shapes of the body have not been inferred.
     """
-    from irrun.export.exporter import GraphExporter
-
     inference = next((i for _, i in parent.inference.body_inferences if i.graph is body.graph), None)
     if inference is None:
         inference = GraphInference(body.graph, known)
-    exporter = GraphExporter(body.graph, inference, parent.failures, f"{parent.prefix}{layer.name}/")
+    exporter = parent.create(body.graph, inference, f"{parent.prefix}{layer.name}/")
     for parameter in body.graph.find_layers("Parameter"):
         if parameter.id in arguments:
             exporter.values[parameter.id, parameter.outputs[0].id] = arguments[parameter.id]

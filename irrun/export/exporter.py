@@ -10,8 +10,10 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import IrrunError, UnsupportedError
+from irrun.export.control_flow import export_bodies
 from irrun.export.graph import ONNX_TYPES, Graph, Value, cast, constant, get_graph, op
-from irrun.export.site import NotConstantError, Rule, Site, find_rule
+from irrun.export.rules import find_rule
+from irrun.export.site import NotConstantError, Rule, Site
 from irrun.ir.graph import Graph as IRGraph
 from irrun.ir.graph import Layer, OutputAddress
 from irrun.ir.model import Model, name_outputs
@@ -93,6 +95,10 @@ class GraphExporter:
         self.assigned: dict[str, Value] = {}
         self.ports = {layer.id: layer.outputs for layer in graph.layers}
 
+    def create(self, graph: IRGraph, inference: GraphInference, prefix: str) -> GraphExporter:
+        """Return an exporter for the graph of a body."""
+        return GraphExporter(graph, inference, self.failures, prefix)
+
     def add_parameter(self, layer: Layer, name: str) -> None:
         """Add an input of the ONNX graph for a Parameter."""
         port = layer.outputs[0]
@@ -148,8 +154,6 @@ class GraphExporter:
         graph = get_graph()
         with graph.rename(self.prefix + (layer.name or f"{layer.type}_{layer.id}")):
             if layer.bodies:
-                from irrun.export.control_flow import export_bodies
-
                 self._keep(layer, export_bodies(self, layer, inputs))
                 return
             operation = registry.find(layer.type, layer.version)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -15,7 +14,7 @@ from irrun.export.graph import Value, cast, op
 from irrun.ir.graph import Layer
 from irrun.shapes import PartialShape
 
-__all__ = ["RULES", "NotConstantError", "Result", "Rule", "Site", "describe_rule", "exports", "find_rule"]
+__all__ = ["RULES", "NotConstantError", "Result", "Rule", "Site", "exports"]
 
 Array = np.ndarray[Any, Any]
 
@@ -158,20 +157,6 @@ class Site:
 #: Exports a layer: adds nodes to the current graph, and returns the outputs.
 Rule: TypeAlias = Callable[[Site], Result]
 
-#: Operations that the exporter itself writes.
-_STRUCTURE = {
-    "Parameter": "An input.",
-    "Result": "An output.",
-    "Constant": "An initializer.",
-    "TensorIterator": "Loop.",
-    "Loop": "Loop.",
-    "If": "If.",
-    "ReadValue": "An input, whose default is the initial value.",
-    "Assign": "An output.",
-    "PriorBox": "An initializer, if the shapes are static.",
-    "PriorBoxClustered": "An initializer, if the shapes are static.",
-}
-
 #: Rules by operation, such as "Gather-8" and "RMS-ie_internal_opset".
 RULES: dict[str, Rule] = {}
 
@@ -192,28 +177,6 @@ def exports(*operations: str, compute: str = "") -> Callable[[Rule], Rule]:
         return rule
 
     return decorate
-
-
-def find_rule(operation: str) -> Rule | None:
-    """Return the rule of an operation; None if there is none."""
-    from irrun.export import rules  # noqa: F401  its modules register rules
-
-    return RULES.get(operation)
-
-
-def describe_rule(operation: str) -> str:
-    """Return how an operation is expressed in ONNX, as one sentence.
-
-    Args:
-        operation: The operation with its version, such as "Gather-8".
-    """
-    rule = find_rule(operation)
-    kind = operation.partition("-")[0]
-    if rule is None:
-        return _STRUCTURE.get(kind, "not supported")
-    if isinstance(rule, functools.partial):
-        return f"{rule.args[0]}."
-    return (inspect.unwrap(rule).__doc__ or "").partition("\n")[0]
 
 
 def _compute_wide(rule: Rule, *, all_types: bool) -> Rule:

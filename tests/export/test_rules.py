@@ -16,7 +16,8 @@ import onnxruntime as ort
 from conformance.harness import GENERATORS, build_model, compare_outputs, list_cases, load_generators
 
 import irrun
-from irrun.export.site import RULES, find_rule
+from irrun.export.rules import find_rule
+from irrun.export.site import RULES
 
 load_generators()
 find_rule("")  # imports all rules
