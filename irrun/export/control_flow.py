@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from irrun.element_types import ElementType
 from irrun.errors import UnsupportedError
 from irrun.export.graph import Graph, Value, cast, constant, get_graph, op
 from irrun.export.rules.helpers import concat, get_dimension, reshape, slice_axis, squeeze, transpose, where
 from irrun.export.rules.movement import FIRST, LAST
-from irrun.ir.graph import Body, Layer, PortMapEntry
+from irrun.ir.graph import Body, Layer, OutputAddress, PortMapEntry
+from irrun.ir.graph import Graph as IRGraph
 from irrun.ops.shape_rules import Value as Known
 from irrun.runtime.shape_inference import GraphInference
 from irrun.shapes import PartialShape
 
-if TYPE_CHECKING:
-    from irrun.export.exporter import GraphExporter
-
-__all__ = ["export_bodies"]
+__all__ = ["BodyExporter", "export_bodies"]
 
 
-def export_bodies(parent: GraphExporter, layer: Layer, inputs: Sequence[Value | None]) -> list[Value | None]:
+class BodyExporter(Protocol):
+    """Exports the layers of a graph, which may be a body.
+
+    Attributes:
+        inference: What is known about the values of the graph.
+        prefix: What the names of nodes begin with.
+        values: The values that have been exported, by the addresses of the outputs that produce them.
+    """
+
+    inference: GraphInference
+    prefix: str
+    values: dict[OutputAddress, Value]
+
+    def create(self, graph: IRGraph, inference: GraphInference, prefix: str) -> BodyExporter:
+        """Return an exporter for the graph of a body."""
+
+    def export(self) -> None:
+        """Export all layers. The values of Parameters must be known."""
+
+    def get_result(self, layer: Layer) -> Value | None:
+        """Return the value of a Result; None if it could not be exported."""
+
+
+def export_bodies(parent: BodyExporter, layer: Layer, inputs: Sequence[Value | None]) -> list[Value | None]:
     """Export a layer with bodies.
 
     Args:
@@ -42,8 +63,8 @@ def export_bodies(parent: GraphExporter, layer: Layer, inputs: Sequence[Value | 
 
 
 def _export_body(
-    parent: GraphExporter, layer: Layer, body: Body, arguments: Mapping[int, Value], known: Mapping[int, Known]
-) -> GraphExporter:
+    parent: BodyExporter, layer: Layer, body: Body, arguments: Mapping[int, Value], known: Mapping[int, Known]
+) -> BodyExporter:
     """Export the layers of a body to the current graph.
 
     Args:
@@ -64,7 +85,7 @@ def _export_body(
     return exporter
 
 
-def _get_results(exporter: GraphExporter, body: Body) -> dict[int, Value]:
+def _get_results(exporter: BodyExporter, body: Body) -> dict[int, Value]:
     results = {}
     for result in body.graph.find_layers("Result"):
         value = exporter.get_result(result)
@@ -74,7 +95,7 @@ def _get_results(exporter: GraphExporter, body: Body) -> dict[int, Value]:
     return results
 
 
-def _export_if(parent: GraphExporter, layer: Layer, known: Mapping[int, Value]) -> list[Value | None]:
+def _export_if(parent: BodyExporter, layer: Layer, known: Mapping[int, Value]) -> list[Value | None]:
     outer = get_graph()
     condition = known[layer.inputs[0].id]
     branches: list[tuple[Graph, list[Value]]] = []
@@ -109,7 +130,7 @@ class _LoopExporter:
         known: The values of its inputs, by the id of the port.
     """
 
-    def __init__(self, parent: GraphExporter, layer: Layer, known: Mapping[int, Value]) -> None:
+    def __init__(self, parent: BodyExporter, layer: Layer, known: Mapping[int, Value]) -> None:
         self.parent = parent
         self.layer = layer
         self.known = known
