@@ -10,7 +10,7 @@ import sys
 __all__ = ["end_startup"]
 
 #: The names of the file that the command is started with.
-PROGRAMS = ("irrun", "irrun.exe", "irrun-script.py", "__main__.py")
+PROGRAMS = ("irrun", "irrun.exe", "irrun-script.py")
 
 
 def _exit(number: int, frame: object) -> None:
@@ -26,7 +26,8 @@ def end_startup() -> None:
 
 def _is_program() -> bool:
     main = getattr(sys.modules.get("__main__"), "__file__", None) or ""
-    return os.path.basename(main) in PROGRAMS and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    is_program = os.path.basename(main) in PROGRAMS or main == os.path.join(os.path.dirname(__file__), "__main__.py")
+    return is_program and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 if _is_program():
