@@ -12,8 +12,7 @@ import pytest
 def test_programs_that_import_the_command_line_keep_their_handler_of_interrupts(tmp_path, file, arguments):
     path = tmp_path / file
     path.parent.mkdir(exist_ok=True)
-    path.write_text(
-        "import signal, irrun.cli\nassert signal.getsignal(signal.SIGINT) is signal.default_int_handler\nprint('kept')\n"
-    )
+    check = "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    path.write_text(f"import signal, irrun.cli\n{check}\nprint('kept')\n")
     process = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True)
     assert (process.stdout, process.stderr, process.returncode) == ("kept\n", "", 0)
