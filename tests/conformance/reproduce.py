@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from conformance.faults import PRELUDE, Fault, list_faults
+from irrun.conformance.fault import PRELUDE, Fault
+from irrun.conformance.faults import list_faults
 
 __all__ = ["GONE", "SHOWN", "reproduce"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.harness import GENERATORS, load_generators
+from irrun.conformance.harness import GENERATORS, load_generators
 from irrun.ops._support import registry
 from irrun.ops._support.operation import StructuralOperation
 

@@ -21,7 +21,7 @@ pytest.importorskip("openvino")
 
 from fast.harness import make_programs
 
-from conformance.harness import Case, build_model, from_tensor, list_cases, load_generators
+from irrun.conformance.harness import Case, build_model, from_tensor, list_cases, load_generators
 from irrun.element_types import ElementType
 from irrun.errors import IrrunError
 from irrun.ops._support.context import State

@@ -16,9 +16,10 @@ pytest.importorskip("openvino")
 
 import openvino as ov
 
-from conformance.faults import PROCESSORS, Fault, accept_fault, find_faults, get_instruction_set, list_faults
-from conformance.harness import GENERATORS, Case, list_cases, load_generators, run_case
 from conformance.reproduce import GONE, SHOWN, reproduce
+from irrun.conformance.fault import PROCESSORS, Fault, get_instruction_set
+from irrun.conformance.faults import accept_fault, find_faults, list_faults
+from irrun.conformance.harness import GENERATORS, Case, list_cases, load_generators, run_case
 
 ROOT = Path(__file__).parents[2]
 FAULTS = list_faults()
@@ -76,8 +77,8 @@ def test_faults_are_described() -> None:
 @pytest.mark.parametrize("instructions", ["avx512", "avx2", "sse42", "unknown"])
 def test_instruction_set_decides_whether_a_fault_is_present(processors, instructions, monkeypatch):
     fault = Fault("plugin-x", "X", "cpu", "X.", "", "", processors=processors)
-    monkeypatch.setattr("conformance.faults.list_faults", lambda: {fault.name: fault})
-    monkeypatch.setattr("conformance.faults.get_instruction_set", lambda: instructions)
+    monkeypatch.setattr("irrun.conformance.faults.list_faults", lambda: {fault.name: fault})
+    monkeypatch.setattr("irrun.conformance.fault.get_instruction_set", lambda: instructions)
     expected = {
         "all": True,
         "avx512": instructions == "avx512",
@@ -108,7 +109,7 @@ def test_difference_of_the_plugin_without_a_known_fault_is_a_failure() -> None:
     assert message.startswith(
         f"the CPU plugin ({get_instruction_set()}) differs from irrun, which agrees with the refere"
     )
-    assert "add the fault, and the processors that show it, to tests/conformance/faults.py" in message
+    assert "add the fault, and the processors that show it, to irrun/conformance/faults.py" in message
     run_case("Add", 1, make_case(faults=["plugin-bytes"]))
 
 
@@ -117,13 +118,13 @@ def test_difference_of_irrun_is_a_failure(monkeypatch) -> None:
 
     with pytest.raises(AssertionError, match="expected"):
         run_case("Add", 1, make_case(faults=["plugin-bytes"], expected=[np.array([45], np.uint8)]))
-    monkeypatch.setattr("conformance.harness._run_on_irrun", lambda *_, **__: [np.array([45], np.uint8)])
+    monkeypatch.setattr("irrun.conformance.harness._run_on_irrun", lambda *_, **__: [np.array([45], np.uint8)])
     with pytest.raises(AssertionError, match="irrun differs from the reference implementation:"):
         run_case("Add", 1, make_case(faults=["plugin-bytes"]))
 
 
 def test_outputs_that_nothing_confirms_are_a_failure(monkeypatch) -> None:
-    monkeypatch.setattr("conformance.faults.Fault.is_present", lambda _: True)
+    monkeypatch.setattr("irrun.conformance.fault.Fault.is_present", lambda _: True)
     faults = ["plugin-bytes", "reference-division-by-zero"]
     with pytest.raises(AssertionError, match=r"nothing confirms .*is not run: An integer division by zero"):
         run_case("Add", 1, make_case(faults=faults))

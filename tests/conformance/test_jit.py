@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from conformance.harness import GENERATORS, Case, list_cases, load_generators, run_case
+from irrun.conformance.harness import GENERATORS, Case, list_cases, load_generators, run_case
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from conformance.harness import GENERATORS, list_cases, load_generators, run_case
+from irrun.conformance.harness import GENERATORS, list_cases, load_generators, run_case
 
 load_generators()
 CASES = [

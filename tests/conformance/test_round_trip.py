@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("openvino")
 
 import irrun
-from conformance.harness import GENERATORS, Case, build_model, check_round_trips, list_cases, load_generators
+from irrun.conformance.harness import GENERATORS, Case, build_model, check_round_trips, list_cases, load_generators
 
 load_generators()
 OPERATIONS = [key for key in sorted(GENERATORS) if key[1]]

@@ -13,9 +13,9 @@ pytest.importorskip("openvino")
 
 import onnx
 import onnxruntime as ort
-from conformance.harness import GENERATORS, build_model, compare_outputs, list_cases, load_generators
 
 import irrun
+from irrun.conformance.harness import GENERATORS, build_model, compare_outputs, list_cases, load_generators
 from irrun.export.rules import find_rule
 from irrun.export.site import RULES
 

@@ -260,8 +260,8 @@ def _match_inputs(ports: Sequence[Any], values: dict[str, Any]) -> list[Any]:
 
 def _to_tensor(value: Any) -> Any:
     import openvino as ov
-    from conformance.harness import to_tensor
 
+    from irrun.conformance.harness import to_tensor
     from irrun.element_types import ElementType
     from irrun.packing import pack
 
@@ -276,8 +276,7 @@ def _to_tensor(value: Any) -> Any:
 
 
 def _from_tensor(tensor: Any) -> np.ndarray[Any, Any]:
-    from conformance.harness import from_tensor
-
+    from irrun.conformance.harness import from_tensor
     from irrun.element_types import ElementType
     from irrun.packing import unpack
 

@@ -81,8 +81,9 @@ def test_older_opset_names_denote_numbered_operations(version):
 
 def test_relaxed_layer_in_file(tmp_path):
     ov = pytest.importorskip("openvino")
-    from conformance.layers import compute_nodes, define_layer
     from openvino import opset13 as ops
+
+    from irrun.conformance.layers import compute_nodes, define_layer
 
     data = np.arange(24, dtype=np.uint8).reshape(1, 2, 3, 4)
     weights = np.arange(-6, 6, dtype=np.int8).reshape(3, 2, 2, 1)

@@ -35,7 +35,7 @@ def draw_lstm_inputs(batch=3, size=5):
 
 def test_peepholes_and_coupled_gates():
     pytest.importorskip("openvino")
-    from conformance.generators.sequence_recurrent import compute_peephole_lstm
+    from irrun.conformance.generators.sequence_recurrent import compute_peephole_lstm
 
     for clip, forget in product((0.0, 0.5), (False, True)):
         inputs = [*draw_lstm_inputs(), draw(3 * HIDDEN)]

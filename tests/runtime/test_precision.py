@@ -8,9 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conformance.faults import accept_fault
 
 import irrun
+from irrun.conformance.faults import accept_fault
 from irrun.inspection.recording import record
 
 ov = pytest.importorskip("openvino")

@@ -1,0 +1,1 @@
+"""Configurations of every operation, with which implementations of them are compared."""
