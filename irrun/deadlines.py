@@ -35,6 +35,10 @@ class Deadline:
         if perf_counter() > self._end:
             raise TimeLimitError(f"the run exceeded its time limit of {self._seconds:g} s")
 
+    def get_remaining_seconds(self) -> float:
+        """Return the seconds that are left; negative after the end."""
+        return self._end - perf_counter()
+
 
 _deadline: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 

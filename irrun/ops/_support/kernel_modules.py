@@ -176,6 +176,7 @@ KERNEL_MODULES: dict[str, tuple[str, ...]] = {
     "reducemin": ("reduction",),
     "reduceprod": ("reduction",),
     "reducesum": ("reduction",),
+    "regexnormalization": ("text.normalization",),
     "regionyolo": ("detection.yolo",),
     "relu": ("activation.elementwise",),
     "reorgyolo": ("detection.yolo",),

@@ -20,6 +20,7 @@ from irrun.ops.shape_rules import (  # noqa: F401  each module registers its rul
     reshaping,
     selection,
     slicing,
+    text,
     windows,
 )
 from irrun.ops.shape_rules.registration import RULES, Rule, Shapes

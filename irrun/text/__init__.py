@@ -1,0 +1,1 @@
+"""Algorithms that the operations on text share; kernels are in `irrun.ops.text`."""

@@ -1,0 +1,25 @@
+"""Packages of the extra `text`, which are imported when a model needs them."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+
+from irrun.errors import InputError
+
+__all__ = ["import_regex"]
+
+
+@functools.cache
+def import_regex() -> ModuleType:
+    """Return the package `regex`.
+
+    Raises:
+        InputError: It is not installed.
+    """
+    try:
+        import regex
+    except ImportError:
+        raise InputError("regular expressions of tokenizers require regex: pip install 'irrun[text]'") from None
+    module: ModuleType = regex
+    return module

@@ -1,0 +1,595 @@
+"""Translation of patterns from PCRE2 to the package `regex`."""
+
+from __future__ import annotations
+
+import functools
+import string
+
+from irrun.text.packages import import_regex
+
+__all__ = ["PatternError", "translate"]
+
+
+class PatternError(ValueError):
+    """PCRE2 does not compile a pattern."""
+
+
+#: What escapes stand for inside of a class, in characters and classes of `regex`.
+CLASS_ESCAPES = {
+    "d": r"\p{Nd}",
+    "s": r"\s\u180e",
+    "w": r"\p{L}\p{N}\p{Mn}\p{Pc}",
+    "h": r"\t \xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000",
+    "v": r"\n-\r\x85\u2028\u2029",
+}
+#: Characters that an escape stands for.
+CONTROL_ESCAPES = {"a": "\a", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+#: POSIX classes with Unicode properties.
+POSIX_CLASSES = {
+    "alpha": r"\p{L}",
+    "lower": r"\p{Ll}",
+    "upper": r"\p{Lu}",
+    "alnum": r"\p{L}\p{N}",
+    "ascii": r"\x00-\x7f",
+    "blank": CLASS_ESCAPES["h"],
+    "cntrl": r"\p{Cc}",
+    "digit": r"\p{Nd}",
+    "punct": r"\p{P}$+<=>\^`|~",
+    "space": CLASS_ESCAPES["s"],
+    "word": CLASS_ESCAPES["w"],
+    "xdigit": "0-9A-Fa-f",
+}
+#: Names of general categories, and sets of them.
+_CATEGORY_NAMES = (
+    "C Cc Cf Cn Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs"
+)
+CATEGORIES = {name.lower(): name for name in _CATEGORY_NAMES.split()}
+SETS = {
+    "any": r"\x00-\U0010ffff",
+    "l&": r"\p{Lu}\p{Ll}\p{Lt}",
+    "lc": r"\p{Lu}\p{Ll}\p{Lt}",
+    "xan": r"\p{L}\p{N}",
+    "xsp": CLASS_ESCAPES["s"],
+    "xps": CLASS_ESCAPES["s"],
+    "xwd": CLASS_ESCAPES["w"],
+}
+#: Binary properties of PCRE2, as normalized names.
+_BINARY_NAMES = """\
+alphabetic alpha ascii asciihexdigit ahex bidicontrol bidic bidimirrored bidim cased caseignorable ci
+changeswhencasefolded cwcf changeswhencasemapped cwcm changeswhenlowercased cwl changeswhentitlecased cwt
+changeswhenuppercased cwu dash defaultignorablecodepoint di deprecated dep diacritic dia emoji emojicomponent  ecomp
+emojimodifier emod emojimodifierbase ebase emojipresentation epres extendedpictographic extpict extender  ext
+graphemebase grbase graphemeextend grext graphemelink grlink hexdigit hex idcontinue idc idstart ids  ideographic ideo
+idsbinaryoperator idsb idstrinaryoperator idst joincontrol joinc logicalorderexception loe  lowercase lower math
+noncharactercodepoint nchar patternsyntax patsyn patternwhitespace patws prependedconcatenationmark pcm  quotationmark
+qmark radical regionalindicator ri sentenceterminal sterm softdotted sd terminalpunctuation term  unifiedideograph
+uideo uppercase upper variationselector vs whitespace space wspace xidcontinue xidc xidstart  xids
+"""
+BINARY_PROPERTIES = frozenset(_BINARY_NAMES.split())
+#: Longest lookbehind, in characters, of a branch of variable length.
+MAX_LOOKBEHIND = 255
+#: Characters of a class that `regex` reads in its own way.
+_PLAIN = frozenset(string.ascii_letters + string.digits)
+#: Most characters that a quantifier can repeat.
+MAX_REPEATS = 65535
+
+
+def translate(pattern: str) -> str:
+    """Return a pattern of PCRE2 as one of `regex`, version 0.
+
+    Args:
+        pattern: The pattern, for PCRE2 with UTF-8 and Unicode properties.
+
+    Raises:
+        PatternError: PCRE2 does not compile it.
+    """
+    return _Parser(pattern).parse()
+
+
+class _Parser:
+    """Reads a pattern from left to right.
+
+    The width of an expression is the largest number of characters that it matches; None if it is unlimited.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.position = 0
+        self.depth = 0
+        self.flags = ""
+
+    def parse(self) -> str:
+        text, _ = self.parse_alternatives()
+        if self.position < len(self.pattern):
+            raise PatternError("unmatched closing parenthesis")
+        return text
+
+    def peek(self, count: int = 1) -> str:
+        return self.pattern[self.position : self.position + count]
+
+    def skip(self, text: str) -> bool:
+        """Skip a text if it follows."""
+        if self.pattern.startswith(text, self.position):
+            self.position += len(text)
+            return True
+        return False
+
+    def take_until(self, end: str) -> str:
+        """Return what precedes the next `end`, and skip both."""
+        stop = self.pattern.find(end, self.position)
+        if stop < 0:
+            raise PatternError(f"missing {end}")
+        taken = self.pattern[self.position : stop]
+        self.position = stop + len(end)
+        return taken
+
+    def parse_alternatives(self) -> tuple[str, int | None]:
+        """Parse alternatives up to a closing parenthesis or the end."""
+        self.depth += 1
+        if self.depth > 100:
+            raise PatternError("parentheses are nested too deeply")
+        outer, parts, widths = self.flags, [], []
+        while True:
+            text, width = self.parse_sequence(outer)
+            parts.append(text)
+            widths.append(width)
+            if not self.skip("|"):
+                break
+        self.flags = outer
+        self.depth -= 1
+        return "|".join(parts), None if None in widths else max(w for w in widths if w is not None)
+
+    def parse_sequence(self, outer: str) -> tuple[str, int | None]:
+        """Parse an alternative; options that it sets last until the group ends."""
+        parts: list[str] = []
+        opened = 0
+        total: int | None = 0
+        if self.flags != outer:
+            parts.append(_open_flags(outer, self.flags))
+            opened += 1
+        while self.position < len(self.pattern) and self.peek() not in "|)":
+            before = self.flags
+            text, width, repeatable = self.parse_atom()
+            if self.flags != before:
+                parts.append(_open_flags(before, self.flags))
+                opened += 1
+                continue
+            if not text and not repeatable:
+                continue
+            quantifier, most = self.parse_quantifier()
+            if quantifier and not repeatable:
+                raise PatternError("a quantifier follows nothing that it can repeat")
+            parts.append(text + quantifier)
+            if width and quantifier:
+                width = None if most is None else width * most
+            total = None if total is None or width is None else total + width
+        return "".join(parts) + ")" * opened, total
+
+    def parse_quantifier(self) -> tuple[str, int | None]:
+        """Parse a quantifier; return it and the largest number of repetitions."""
+        self.skip_space()
+        start, most = self.position, None
+        if self.peek() in ("*", "+", "?"):
+            text = self.peek()
+            self.position += 1
+            most = 1 if text == "?" else None
+        elif self.peek() == "{":
+            bounds = self.read_bounds()
+            if bounds is None:
+                return "", 1
+            low, high = bounds
+            text = f"{{{low},{'' if high is None else high}}}"
+            most = high
+        else:
+            return "", 1
+        assert self.position > start
+        if self.peek() in ("?", "+"):
+            text += self.peek()
+            self.position += 1
+        self.skip_space()
+        if self.peek() in ("*", "+", "?") and self.peek():
+            raise PatternError("a quantifier follows a quantifier")
+        return text, most
+
+    def read_bounds(self) -> tuple[int, int | None] | None:
+        """Read `{n}`, `{n,}`, `{n,m}` or `{,m}`, with spaces; None if the brace is a character."""
+        stop = self.pattern.find("}", self.position)
+        low, comma, high = self.pattern[self.position + 1 : max(stop, 0)].partition(",")
+        low, high = low.strip(" \t"), high.strip(" \t")
+        digits = set("0123456789")
+        if stop < 0 or not (low or high) or not digits.issuperset(low + high) or (not comma and not low):
+            return None
+        self.position = stop + 1
+        least = int(low or 0)
+        most = least if not comma else int(high) if high else None
+        if least > MAX_REPEATS or (most or 0) > MAX_REPEATS:
+            raise PatternError("a quantifier is too large")
+        if most is not None and least > most:
+            raise PatternError("the bounds of a quantifier are out of order")
+        return least, most
+
+    def skip_space(self) -> None:
+        """Skip white space and comments where the option x allows them."""
+        while True:
+            if self.skip("(?#"):
+                self.take_until(")")
+            elif "x" in self.flags and self.peek() and self.peek() in " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029":
+                self.position += 1
+            elif "x" in self.flags and self.peek() == "#":
+                stop = self.pattern.find("\n", self.position)
+                self.position = len(self.pattern) if stop < 0 else stop + 1
+            else:
+                return
+
+    def parse_atom(self) -> tuple[str, int | None, bool]:
+        """Parse what a quantifier may follow; return it, its width and whether it can be repeated."""
+        self.skip_space()
+        if self.position >= len(self.pattern) or self.peek() in "|)":
+            return "", 0, False
+        char = self.peek()
+        self.position += 1
+        if char == "(":
+            return self.parse_group()
+        if char == "[":
+            return self.parse_class()
+        if char == "\\":
+            return self.parse_escape()
+        if char == ".":
+            return ".", 1, True
+        if char in "^$":
+            return char, 0, True
+        if char in "*+?":
+            raise PatternError("a quantifier follows nothing")
+        if char == "{":
+            self.position -= 1
+            if self.read_bounds() is not None:
+                raise PatternError("a quantifier follows nothing")
+            self.position += 1
+        return _escape(char), 1, True
+
+    def parse_group(self) -> tuple[str, int | None, bool]:
+        """Parse a group after its opening parenthesis."""
+        if self.peek() == "*":
+            raise PatternError("verbs are not supported")
+        opening, is_look = "(", ""
+        if self.skip("?"):
+            opening, is_look = self.parse_group_opening()
+            if not opening:
+                return "", 0, False
+        before = self.flags
+        text, width = self.parse_alternatives()
+        if not self.skip(")"):
+            raise PatternError("missing closing parenthesis")
+        self.flags = before if not is_look.startswith("flags") else is_look[5:]
+        if is_look == "behind" and (width is None or width > MAX_LOOKBEHIND):
+            raise PatternError("a lookbehind is not limited")
+        return f"{opening}{text})", 0 if is_look in ("ahead", "behind") else width, True
+
+    def parse_group_opening(self) -> tuple[str, str]:
+        """Parse what follows `(?`; return how `regex` writes it, and "ahead", "behind" or "flags" and outer flags."""
+        for opening, kind in (("=", "ahead"), ("!", "ahead"), ("<=", "behind"), ("<!", "behind")):
+            if self.skip(opening):
+                return f"(?{opening}", kind
+        for opening in (":", ">", "|"):
+            if self.skip(opening):
+                return f"(?{opening}", ""
+        for opening, end in (("P<", ">"), ("<", ">"), ("'", "'")):
+            if self.skip(opening):
+                return f"(?P<{_check_name(self.take_until(end))}>", ""
+        if self.peek() == "(" or self.peek() in ("R", "&", "P") or self.peek().isdigit():
+            raise PatternError("conditions and recursion are not supported")
+        return self.parse_flags()
+
+    def parse_flags(self) -> tuple[str, str]:
+        """Parse options, of a group or of what follows."""
+        outer = self.flags
+        flags, removes = set(outer), False
+        if self.skip("^"):
+            flags = set()
+        while True:
+            char = self.peek()
+            self.position += 1
+            if char == "-" and not removes:
+                removes = True
+            elif char and char in "imsx":
+                (flags.discard if removes else flags.add)(char)
+            elif char and char in "JUnar":
+                raise PatternError(f"the option {char} is not supported")
+            elif char == ")":
+                self.flags = "".join(sorted(flags))
+                return "", ""
+            elif char == ":":
+                self.flags = "".join(sorted(flags))
+                return _open_flags(outer, self.flags), "flags" + outer
+            else:
+                raise PatternError("unknown option")
+
+    def parse_escape(self) -> tuple[str, int | None, bool]:
+        """Parse an escape outside of a class, after the backslash."""
+        char = self.peek()
+        if char in CLASS_ESCAPES and char:
+            self.position += 1
+            return f"[{CLASS_ESCAPES[char]}]", 1, True
+        if char.lower() in CLASS_ESCAPES and char:
+            self.position += 1
+            return f"[^{CLASS_ESCAPES[char.lower()]}]", 1, True
+        if char in ("p", "P"):
+            negated, content = self.parse_property()
+            return f"[{'^' if negated else ''}{content}]", 1, True
+        if char in ("b", "B"):
+            self.position += 1
+            word = CLASS_ESCAPES["w"]
+            if char == "b":
+                return f"(?:(?<=[{word}])(?![{word}])|(?<![{word}])(?=[{word}]))", 0, True
+            return f"(?:(?<=[{word}])(?=[{word}])|(?<![{word}])(?![{word}]))", 0, True
+        anchors = {"A": r"\A", "Z": r"(?=\n?\Z)", "z": r"\Z", "G": r"\G", "K": r"\K"}
+        if char in anchors:
+            self.position += 1
+            return anchors[char], 0, True
+        if char == "R":
+            self.position += 1
+            return r"(?>\r\n|[\n-\r\x85\u2028\u2029])", 2, True
+        if char == "X":
+            self.position += 1
+            return r"\X", None, True
+        if char == "N" and self.peek(2) != "N{":
+            self.position += 1
+            return r"[^\n]", 1, True
+        if char == "Q":
+            self.position += 1
+            stop = self.pattern.find("\\E", self.position)
+            quoted = self.pattern[self.position : stop if stop >= 0 else None]
+            self.position = len(self.pattern) if stop < 0 else stop + 2
+            return self.quote(quoted)
+        if char == "E":
+            self.position += 1
+            return "", 0, False
+        if char and char in "123456789":
+            return self.parse_reference()
+        if char in ("g", "k"):
+            return self.parse_named_reference()
+        return _escape(self.parse_character()), 1, True
+
+    def quote(self, quoted: str) -> tuple[str, int | None, bool]:
+        """Return quoted text, of which a quantifier repeats the last character."""
+        if not quoted:
+            return "", 0, False
+        return "".join(map(_escape, quoted)), len(quoted), True
+
+    def parse_reference(self) -> tuple[str, int | None, bool]:
+        """Parse a reference by number or an octal number."""
+        stop = self.position
+        while stop < len(self.pattern) and self.pattern[stop] in "0123456789":
+            stop += 1
+        digits = self.pattern[self.position : stop]
+        count = self.pattern.count("(")
+        if len(digits) == 1 or int(digits) <= count:
+            if int(digits) > count:
+                raise PatternError("a reference to a group that does not exist")
+            self.position = stop
+            return f"(?:\\{digits})", None, True
+        if digits[0] in "89":
+            raise PatternError("a reference to a group that does not exist")
+        return _escape(self.parse_character()), 1, True
+
+    def parse_named_reference(self) -> tuple[str, int | None, bool]:
+        """Parse a reference by name."""
+        is_number = self.peek() == "g"
+        self.position += 1
+        for opening, end in (("{", "}"), ("<", ">"), ("'", "'")):
+            if self.skip(opening):
+                name = self.take_until(end).strip(" ")
+                break
+        else:
+            raise PatternError("malformed reference")
+        if is_number and opening == "{" and name.lstrip("-").isdigit():
+            if name.startswith("-"):
+                raise PatternError("relative references are not supported")
+            return f"(?:\\{name})", None, True
+        if is_number and opening != "{":
+            raise PatternError("recursion is not supported")
+        return f"(?P={_check_name(name)})", None, True
+
+    def parse_character(self) -> str:
+        """Parse an escape that stands for one character, after the backslash."""
+        char = self.peek()
+        self.position += 1
+        if not char:
+            raise PatternError("a backslash at the end")
+        if char in CONTROL_ESCAPES:
+            return CONTROL_ESCAPES[char]
+        if char == "c":
+            control = self.peek()
+            self.position += 1
+            if not control or not 32 <= ord(control) < 127:
+                raise PatternError("malformed control character")
+            return chr(ord(control.upper()) ^ 64)
+        if char == "x":
+            return self.parse_hexadecimal()
+        if char in ("N", "o") and self.skip("{"):
+            digits = self.take_until("}").strip(" ")
+            if char == "N" and not digits.startswith("U+"):
+                raise PatternError("unknown name of a character")
+            return _make_char(digits[2:] if char == "N" else digits, 16 if char == "N" else 8)
+        if char in "01234567":
+            stop = self.position
+            while stop < min(self.position + 2, len(self.pattern)) and self.pattern[stop] in "01234567":
+                stop += 1
+            digits = self.pattern[self.position - 1 : stop]
+            self.position = stop
+            return _make_char(digits, 8)
+        if char in _PLAIN:
+            raise PatternError(f"unknown escape \\{char}")
+        return char
+
+    def parse_hexadecimal(self) -> str:
+        """Parse up to two digits, or any number of digits in braces."""
+        if self.skip("{"):
+            return _make_char(self.take_until("}").strip(" "), 16)
+        stop = self.position
+        while stop < min(self.position + 2, len(self.pattern)) and self.pattern[stop] in string.hexdigits:
+            stop += 1
+        digits = self.pattern[self.position : stop]
+        self.position = stop
+        return _make_char(digits or "0", 16)
+
+    def parse_property(self) -> tuple[bool, str]:
+        """Parse `p{...}` or `pL`; return whether it is negated, and the content of a class."""
+        negated = self.peek() == "P"
+        self.position += 1
+        name = self.take_until("}") if self.skip("{") else self.peek()
+        if self.pattern[self.position - 1] != "}" or not name:
+            self.position += 1
+        name = name.strip()
+        if name.startswith("^"):
+            negated, name = not negated, name[1:]
+        return negated, _translate_property(name)
+
+    def parse_class(self) -> tuple[str, int | None, bool]:
+        """Parse a class after its opening bracket."""
+        negated = self.skip("^")
+        content: list[str] = []
+        complements: list[str] = []  # classes of which each element may be any other character
+        is_first = True
+        while is_first or self.peek() != "]":
+            if self.position >= len(self.pattern):
+                raise PatternError("missing closing bracket")
+            is_first = False
+            if self.skip("\\E"):
+                continue
+            if self.skip("\\Q"):
+                content += map(_escape, self.take_until("\\E"))
+                continue
+            low = self.parse_class_element(content, complements)
+            if self.peek() != "-" or self.peek(2) in ("-", "-]"):
+                content += [] if low is None else [_escape(low)]
+                continue
+            if low is None:
+                raise PatternError("a range begins with a class")
+            self.position += 1
+            sets: list[str] = []
+            high = self.parse_class_element(sets, sets)
+            if high is None:
+                raise PatternError("a range ends with a class")
+            if high < low:
+                raise PatternError("a range is out of order")
+            content.append(f"{_escape(low)}-{_escape(high)}")
+        self.position += 1
+        return _write_class(negated, "".join(content), complements), 1, True
+
+    def parse_class_element(self, content: list[str], complements: list[str]) -> str | None:
+        """Parse a character or a set of a class; return the character, and add a set to a list."""
+        char = self.peek()
+        if char == "[" and self.peek(2) in ("[:", "[.", "[="):
+            stop = self.pattern.find(self.peek(2)[1] + "]", self.position + 2)
+            name = self.pattern[self.position + 2 : max(stop, 0)]
+            if stop >= 0 and name.removeprefix("^").isalpha():
+                self.position = stop + 2
+                known = POSIX_CLASSES.get(name.removeprefix("^"))
+                if known is None or self.pattern[stop] != ":":
+                    raise PatternError("unknown class")
+                (complements if name.startswith("^") else content).append(known)
+                return None
+        self.position += 1
+        if char != "\\":
+            if not char:
+                raise PatternError("missing closing bracket")
+            return char
+        escape = self.peek()
+        if escape == "b":
+            self.position += 1
+            return "\b"
+        if escape in ("p", "P"):
+            negated, known = self.parse_property()
+            (complements if negated else content).append(known)
+            return None
+        if escape and escape.lower() in CLASS_ESCAPES:
+            self.position += 1
+            known = CLASS_ESCAPES[escape.lower()]
+            (complements if escape.isupper() else content).append(known)
+            return None
+        if escape in ("B", "R", "X", "N") and self.peek(2) != "N{":
+            raise PatternError("an escape that a class cannot contain")
+        if escape and escape in "89":
+            raise PatternError("a digit that is not octal")
+        return self.parse_character()
+
+
+def _write_class(negated: bool, content: str, complements: list[str]) -> str:
+    """Return a class with complements of sets."""
+    if not complements:
+        return f"[{'^' if negated else ''}{content}]"
+    if not content and len(complements) == 1:
+        return f"[{'' if negated else '^'}{complements[0]}]"
+    choices = [f"[{content}]"] if content else []
+    choices += [f"[^{known}]" for known in complements]
+    if negated:
+        return f"(?:(?!{'|'.join(choices)})(?s:.))"
+    return f"(?:{'|'.join(choices)})"
+
+
+def _open_flags(outer: str, flags: str) -> str:
+    """Return the opening of a group that changes options. White space is removed here, so `x` is left out."""
+    added = "".join(sorted(set(flags) - set(outer) - {"x"}))
+    removed = "".join(sorted(set(outer) - set(flags) - {"x"}))
+    return f"(?{added}{'-' + removed if removed else ''}:" if added or removed else "(?:"
+
+
+def _escape(char: str) -> str:
+    """Return a character that stands for itself, in a class too."""
+    if char in _PLAIN or ord(char) >= 128:
+        return char if not 0xD800 <= ord(char) < 0xE000 else f"\\u{ord(char):04x}"
+    return f"\\x{ord(char):02x}"
+
+
+def _make_char(digits: str, base: int) -> str:
+    try:
+        code = int(digits, base)
+    except ValueError:
+        raise PatternError("malformed number") from None
+    if code > 0x10FFFF or 0xD800 <= code < 0xE000 or "_" in digits or "-" in digits:
+        raise PatternError("not a character")
+    return chr(code)
+
+
+def _check_name(name: str) -> str:
+    if not name.isidentifier() or len(name) > 128:
+        raise PatternError("malformed name of a group")
+    return name
+
+
+@functools.cache
+def _translate_property(name: str) -> str:
+    """Return the content of a class for a property of PCRE2.
+
+    Raises:
+        PatternError: PCRE2 does not know it.
+    """
+    key = name.translate({ord(c): None for c in " _-\t"}).lower()
+    if key in CATEGORIES:
+        return rf"\p{{{CATEGORIES[key]}}}"
+    if key in SETS:
+        return SETS[key]
+    prefix, separator, value = key.replace(":", "=").partition("=")
+    regex = import_regex()
+    if separator:
+        properties = {
+            "script": "sc",
+            "sc": "sc",
+            "scriptextensions": "scx",
+            "scx": "scx",
+            "bidiclass": "bc",
+            "bc": "bc",
+        }
+        if prefix not in properties:
+            raise PatternError(f"unknown property {name}")
+        candidate = rf"\p{{{properties[prefix]}={value}}}"
+    elif key in BINARY_PROPERTIES:
+        candidate = rf"\p{{{key}}}"
+    else:
+        candidate = rf"\p{{scx={key}}}"
+    try:
+        regex.compile(candidate)
+    except regex.error:
+        raise PatternError(f"unknown property {name}") from None
+    return candidate

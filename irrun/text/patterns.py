@@ -1,0 +1,118 @@
+r"""Regular expressions of PCRE2, which the package `regex` matches after a translation.
+
+OpenVINO Tokenizers compiles patterns by PCRE2 for UTF-8 with Unicode properties. What differs in `regex`: the
+meaning of `\w`, `\s`, `\b`, POSIX classes and scripts, options inside a pattern, names of properties, `{` as fuzzy
+matching, and the version of Unicode. A pattern that PCRE2 does not compile matches nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from irrun.deadlines import check_time, get_deadline
+from irrun.errors import InputError, TimeLimitError
+from irrun.text.packages import import_regex
+from irrun.text.pattern_parser import PatternError, translate
+from irrun.text.unicode_ranges import is_unassigned
+
+__all__ = ["Pattern", "compile_pattern", "prepare"]
+
+#: Seconds that one search may take if the run has no time limit.
+SEARCH_SECONDS = 60.0
+#: An unassigned code point of plane 14, which no script is planned for.
+UNASSIGNED = 0xE0FFF
+
+
+class Pattern:
+    """A compiled pattern.
+
+    Args:
+        source: The pattern as PCRE2 reads it.
+
+    Attributes:
+        compiled: The pattern of `regex`; None if PCRE2 does not compile it, so that it matches nothing.
+    """
+
+    def __init__(self, source: str) -> None:
+        regex = import_regex()
+        self.source = source
+        self.compiled: Any = None
+        with suppress(PatternError, regex.error, OverflowError, RecursionError):
+            self.compiled = regex.compile(translate(source))
+        self.group_count: int = self.compiled.groups if self.compiled else 0
+
+    def find_spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the bounds of all matches up to the first empty one.
+
+        Args:
+            text: The text, whose characters are known to Unicode 17 (see `prepare`).
+
+        Raises:
+            TimeLimitError: The search takes longer than the time limit.
+            InputError: There is no time limit, and the search takes more than a minute.
+        """
+        spans = []
+        try:
+            for match in self.compiled.finditer(text, timeout=get_seconds()):
+                span = match.span()
+                if span[0] == span[1]:
+                    break
+                spans.append(span)
+        except TimeoutError:
+            self.refuse()
+        return spans
+
+    def refuse(self) -> None:
+        """Raise the error of a search that takes too long.
+
+        Raises:
+            TimeLimitError: The run exceeded its time limit.
+            InputError: The run has none.
+        """
+        check_time()
+        shown = self.source if len(self.source) <= 60 else self.source[:57] + "..."
+        if get_deadline() is not None:
+            raise TimeLimitError(f"the search for the pattern {shown!r} exceeded the time limit of the run")
+        raise InputError(f"the search for the pattern {shown!r} takes more than {SEARCH_SECONDS:g} s")
+
+
+def get_seconds() -> float:
+    """Return the seconds that a search may take.
+
+    Raises:
+        TimeLimitError: The run has exceeded its time limit.
+    """
+    check_time()
+    deadline = get_deadline()
+    return SEARCH_SECONDS if deadline is None else max(deadline.get_remaining_seconds(), 0.01)
+
+
+@functools.lru_cache(maxsize=256)
+def compile_pattern(source: bytes) -> Pattern:
+    """Return a pattern by its UTF-8 text; invalid UTF-8 matches nothing."""
+    try:
+        return Pattern(source.decode())
+    except UnicodeDecodeError:
+        return Pattern("(")
+
+
+def prepare(text: str) -> str:
+    """Replace characters that Unicode 17 does not know by one that no version assigns.
+
+    Args:
+        text: The text.
+    """
+    if text.isascii():
+        return text
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    unknown = is_unassigned(codes)
+    if not unknown.any():
+        return text
+    replaced = codes.copy()
+    replaced[unknown] = UNASSIGNED
+    prepared: str = replaced.tobytes().decode("utf-32-le", "surrogatepass")
+    return prepared

@@ -1,0 +1,185 @@
+"""Strings and ragged tensors as arrays.
+
+Strings are ranges `begins`, `ends` of the bytes `chars`; rows of a ragged tensor are ranges of its elements. Ranges may
+overlap, leave gaps and be in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from irrun.errors import InputError
+from irrun.limits import check_allocation
+
+__all__ = [
+    "check_ranges",
+    "check_strings",
+    "expand_ranges",
+    "gather_ranges",
+    "join_strings",
+    "list_strings",
+    "make_bounds",
+    "read_flag",
+    "read_text",
+]
+
+Array = np.ndarray[Any, Any]
+
+#: The last byte of `chars` that an i32 can address.
+MAX_BYTES = (1 << 31) - 1
+
+
+def check_ranges(begins: Array, ends: Array, size: int, kind: str = "row") -> None:
+    """Check that ranges are inside of what they refer to.
+
+    Args:
+        begins: Integer, any shape.
+        ends: Integer, the shape of `begins`.
+        size: The number of elements that the ranges refer to.
+        kind: What a range is, for the error message: "row" or "string".
+
+    Raises:
+        InputError: The shapes differ, or a range ends before it begins or exceeds the elements.
+    """
+    if begins.dtype.kind not in "iu" or ends.dtype.kind not in "iu":
+        raise InputError(f"the bounds of {kind}s are {begins.dtype} and {ends.dtype}, expected integers")
+    if begins.shape != ends.shape:
+        raise InputError(
+            f"the bounds of {kind}s have shapes {list(begins.shape)} and {list(ends.shape)}, expected equal shapes"
+        )
+    if not begins.size:
+        return
+    if begins.min() >= 0 and ends.max() <= size and (begins <= ends).all():
+        return
+    wrong = (begins < 0) | (ends < begins) | (ends > size)
+    position = int(np.flatnonzero(wrong)[0])
+    begin, end = int(begins.reshape(-1)[position]), int(ends.reshape(-1)[position])
+    raise InputError(f"{kind} {position} is the range [{begin}, {end}), expected one within {size} elements")
+
+
+def check_strings(begins: Array, ends: Array, chars: Array) -> None:
+    """Check that strings are ranges of bytes.
+
+    Raises:
+        InputError: They are not.
+    """
+    if chars.dtype != np.uint8 or chars.ndim != 1:
+        raise InputError(f"the text is {chars.dtype} {list(chars.shape)}, expected bytes of shape [n]")
+    check_ranges(begins, ends, chars.size, "string")
+
+
+def make_bounds(lengths: Iterable[int], shape: Sequence[int]) -> tuple[Array, Array]:
+    """Return the bounds of strings or rows that follow each other without gaps.
+
+    Args:
+        lengths: The length of each.
+        shape: The shape of the results.
+
+    Returns:
+        Where each begins and where it ends, i32 of the shape `shape`.
+
+    Raises:
+        InputError: They have more than 2^31 - 1 elements.
+    """
+    if isinstance(lengths, np.ndarray):
+        bounds = np.zeros(lengths.size + 1, np.int64)
+        np.cumsum(lengths.reshape(-1), out=bounds[1:])
+    else:
+        bounds = np.array(list(accumulate(lengths, initial=0)), np.int64)
+    if bounds[-1] > MAX_BYTES:
+        raise InputError(f"the result has {bounds[-1]} elements, expected at most {MAX_BYTES}")
+    bounds = bounds.astype(np.int32)
+    return bounds[:-1].reshape(shape), bounds[1:].reshape(shape)
+
+
+def list_strings(begins: Array, ends: Array, chars: Array) -> list[bytes]:
+    """Return strings as bytes, which are checked before."""
+    text = chars.tobytes()
+    return [text[a:b] for a, b in zip(begins.reshape(-1).tolist(), ends.reshape(-1).tolist(), strict=True)]
+
+
+def join_strings(strings: Sequence[bytes], shape: Sequence[int]) -> tuple[Array, Array, Array]:
+    """Return bytes as strings without gaps.
+
+    Args:
+        strings: The strings.
+        shape: The shape of the bounds.
+
+    Returns:
+        Where each string begins and where it ends, i32 of the shape `shape`, and the text, u8 [number of bytes].
+
+    Raises:
+        InputError: They have more than 2^31 - 1 bytes.
+    """
+    begins, ends = make_bounds(map(len, strings), shape)
+    return begins, ends, np.frombuffer(b"".join(strings), np.uint8)
+
+
+def expand_ranges(begins: Array, ends: Array) -> Array:
+    """Return the positions of all elements of ranges, one range after the other, i64.
+
+    Raises:
+        InputError: They exceed the memory limit.
+    """
+    first = begins.reshape(-1).astype(np.int64)
+    lengths = ends.reshape(-1) - first
+    stops = np.cumsum(lengths)
+    total = int(stops[-1]) if stops.size else 0
+    check_allocation((total,), np.dtype(np.int64))
+    positions = np.arange(total, dtype=np.int64)
+    positions += np.repeat(first - stops + lengths, lengths)
+    return positions
+
+
+def gather_ranges(begins: Array, ends: Array, values: Array) -> Array:
+    """Return the elements of ranges, one range after the other.
+
+    Args:
+        begins: Where each range begins, any shape.
+        ends: Where each range ends, the shape of `begins`.
+        values: Any type, shape [n, ...].
+
+    Returns:
+        Shape [total length of the ranges, ...], the type of `values`; a view if the ranges have no gaps.
+
+    Raises:
+        InputError: The result exceeds the memory limit.
+    """
+    first, last = begins.reshape(-1), ends.reshape(-1)
+    if not first.size:
+        return values[:0]
+    if (first[1:] == last[:-1]).all():
+        return values[int(first[0]) : int(last[-1])]
+    return values[expand_ranges(first, last)]
+
+
+def read_text(name: str, value: Array) -> bytes:
+    """Return the bytes of a text that an input holds, such as a pattern.
+
+    Args:
+        name: What the text is, for the error message.
+        value: u8, any shape, or one string.
+
+    Raises:
+        InputError: The input holds neither.
+    """
+    if value.dtype == object and value.size == 1:
+        return str(value.reshape(-1)[0]).encode("utf-8", "surrogateescape")
+    if value.dtype != np.uint8:
+        raise InputError(f"{name} is {value.dtype} {list(value.shape)}, expected bytes")
+    return value.tobytes()
+
+
+def read_flag(name: str, value: Array) -> bool:
+    """Return a flag that an input holds in its only element.
+
+    Raises:
+        InputError: It has another number of elements.
+    """
+    if value.size != 1:
+        raise InputError(f"{name} has shape {list(value.shape)}, expected one element")
+    return bool(value.reshape(-1)[0])
