@@ -38,3 +38,59 @@ INSTALLATION = {
 TESTS = ("hypothesis", "ipykernel", "mpmath", "mypy", "nbclient", "nbformat", "onnx", "onnxruntime")
 TESTS_OF_TEXT = ("openvino_tokenizers", "sentencepiece", "tokenizers")
 INSTALLATION |= dict.fromkeys((*TESTS, *TESTS_OF_TEXT), ("packages of the tests", "pip install -e '.[test]'"))
+if sys.version_info < (3, 11):
+    INSTALLATION["zarr"] = ("Zarr 3", "install Python 3.11 or later")
+
+_PACKAGE = re.compile(r"could not import '([\w.]+)'|\b(\w+) is not installed$|requires (\w+)$")
+
+
+def count_reasons(reports: Iterable[pytest.CollectReport | pytest.TestReport]) -> Counter[tuple[str, str]]:
+    """Count skipped tests by their reason.
+
+    Args:
+        reports: Reports of skipped tests, and of files that are skipped as a whole.
+
+    Returns:
+        Counts by "file" or "test" and the reason.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for report in reports:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        kind = "file" if isinstance(report, pytest.CollectReport) else "test"
+        counts[kind, reason.removeprefix("Skipped: ")] += 1
+    return counts
+
+
+def describe_skips(reasons: Mapping[tuple[str, str], int], slow: int = 0) -> list[str]:
+    """Describe skipped tests: a line for each extra that is missing, and for each other reason.
+
+    Args:
+        reasons: Counts by kind and reason.
+        slow: The number of tests that are left out since they are marked as slow.
+    """
+    needs: dict[tuple[str, str], Counter[str]] = {}
+    others: dict[str, Counter[str]] = {}
+    for (kind, reason), count in reasons.items():
+        match = _PACKAGE.search(reason)
+        package = next(filter(None, match.groups())).partition(".")[0] if match else ""
+        if package in INSTALLATION:
+            needs.setdefault(INSTALLATION[package], Counter())[kind] += count
+        else:
+            others.setdefault(reason, Counter())[kind] += count
+    lines = []
+    for (name, command), counts in sorted(needs.items(), key=lambda item: -item[1].total()):
+        verb = "needs" if counts.total() == 1 else "need"
+        lines.append(f"skipped: {_describe(counts)} {verb} {name}: {command}")
+    for reason, counts in sorted(others.items(), key=lambda item: -item[1].total()):
+        lines.append(f"skipped: {_describe(counts)}: {reason}")
+    if slow:
+        lines.append(f"skipped: {_count(slow, 'test')} that {'takes' if slow == 1 else 'take'} minutes: pytest -m slow")
+    return lines
+
+
+def _describe(counts: Counter[str]) -> str:
+    return " and ".join(_count(counts[kind], kind) for kind in ("file", "test") if counts[kind])
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -7,9 +7,8 @@ import pytest
 
 pytest.importorskip("regex")
 
-from text.strings import from_strings, run, to_strings, to_u8
-
 from irrun.errors import InputError
+from text.strings import from_strings, run, to_strings, to_u8
 
 
 def replace(pattern, replacement, *texts, **attributes):
