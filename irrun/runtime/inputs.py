@@ -158,7 +158,8 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
         if expected is None:
             expected = ElementType.of(array.dtype)
         if array.dtype == expected.dtype and expected.kind != "string":
-            return array
+            # Kernels compare types by identity, and an array from another process has a dtype object of its own.
+            return array if array.dtype is expected.dtype else array.view(expected.dtype)
         if not is_array and not array.size and not expected.dtype.fields:  # NumPy makes f64 of an empty list
             return array.astype(expected.dtype)
         if expected.kind == "string":

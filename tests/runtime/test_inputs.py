@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import ml_dtypes
@@ -48,6 +49,17 @@ def read_only():
 )
 def test_equivalent_inputs_are_accepted(relu, value):
     np.testing.assert_array_equal(relu(value)[0], np.maximum(X, 0))
+
+
+def test_arrays_of_other_processes_run_on_specialized_kernels(tmp_path):
+    """Pickling gives an array a dtype object of its own."""
+    compiled = irrun.compile_model(write(tmp_path, chain(*["Relu"] * 4)), jit=False)
+    pickled = pickle.loads(pickle.dumps(X))
+    assert pickled.dtype is not X.dtype
+    for value in (X, pickled):
+        request = compiled.create_infer_request()
+        np.testing.assert_array_equal(request.infer(value)[0], np.maximum(X, 0))
+        assert request.fallbacks == ()
 
 
 def test_tensor_specs_are_keys_of_inputs_and_outputs(relu):
