@@ -59,7 +59,7 @@ def test_arrays_of_other_processes_run_on_specialized_kernels(tmp_path):
     for value in (X, pickled):
         request = compiled.create_infer_request()
         np.testing.assert_array_equal(request.infer(value)[0], np.maximum(X, 0))
-        assert request.fallbacks == ()
+        assert request.fallbacks == []
 
 
 def test_tensor_specs_are_keys_of_inputs_and_outputs(relu):
