@@ -237,9 +237,11 @@ class _LoopExporter:
 
     def add_slice(self, graph: Graph, entry: PortMapEntry, value: Value, number: Value, counts: list[Value]) -> Value:
         """Return the slice of an input for an iteration, and add the number of slices to `counts`."""
-        if value.rank is None:
+        axis = entry.axis or 0
+        if value.rank is not None:
+            axis %= value.rank
+        elif axis < 0:
             raise UnsupportedError("the rank of a sliced input is dynamic")
-        axis = (entry.axis or 0) % value.rank
         length = get_dimension(value, axis)
         start, end = (length + i if i < 0 else constant([i]) for i in (entry.start, entry.end))
         low, high = (start, end) if entry.stride > 0 else (end, start)

@@ -181,7 +181,7 @@ class GraphExporter:
             site = Site(layer, inputs, attributes, shapes, [port.element_type for port in layer.outputs])
             results = _apply_rule(rule, site, operation)
             for value, shape in zip(results, site.outputs, strict=False):
-                value.shape = value.shape or shape
+                value.shape = shape if value.shape is None else value.shape
             self._keep(layer, results)
 
     def _keep(self, layer: Layer, results: Sequence[Value | None]) -> None:
@@ -192,7 +192,8 @@ class GraphExporter:
             known = self.inference.values.get((layer.id, port.id))
             if value.shape is None:
                 inferred = None if known is None else known.shape
-                value.shape = port.shape if inferred is None else inferred
+                # Files write a dynamic rank as they write a scalar.
+                value.shape = (port.shape or None) if inferred is None else inferred
             if not value.name and value.graph is get_graph():
                 default = layer.name if len(layer.outputs) == 1 else f"{layer.name}.{i}"
                 value.name = self.prefix + (port.names[0] if port.names else default)

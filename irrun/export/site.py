@@ -117,7 +117,9 @@ class Site:
     def assume_rank(self, position: int, rank: int) -> None:
         """State the rank that the operation requires of an input whose rank is dynamic."""
         value = self.get(position)
-        if value is not None and value.shape is None:
+        if value is not None and value.shape is None and value.node is None:
+            value.shape = PartialShape([-1] * rank)
+        elif value is not None and value.shape is None:
             copy = op("Identity", value)
             copy.shape = PartialShape([-1] * rank)
             self.inputs[position] = copy

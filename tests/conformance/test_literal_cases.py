@@ -7,7 +7,7 @@ default, and all cases with `pytest -m slow`.
 from __future__ import annotations
 
 import json
-import tarfile
+import lzma
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,14 +115,25 @@ def explain(case: dict[str, Any], failure: str) -> str:
     return ""
 
 
+def list_files(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and the contents of the files of a tar.xz archive: `tarfile` takes ten times as long."""
+    with lzma.open(archive) as file:
+        while (header := file.read(512)).strip(b"\0"):
+            size = int(header[124:136].rstrip(b"\0 "), 8)
+            content = file.read(-(-size // 512) * 512)
+            if header[156:157] == b"0":
+                yield header[:100].rstrip(b"\0").decode(), content[:size]
+
+
 def extract(archive: Path, folder: Path, is_chosen: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
     """Extract cases, and yield their descriptions."""
-    with tarfile.open(archive, "r|xz") as members:
-        for member in members:
-            parts = Path(member.name).parts
-            is_case = len(parts) == 3 and parts[1].isdecimal()
-            if member.isfile() and (parts[-1] == "index.jsonl" or (is_case and is_chosen(int(parts[1])))):
-                members.extract(member, folder, filter="data")
+    for name, content in list_files(archive):
+        parts = Path(name).parts
+        is_case = len(parts) == 3 and parts[1].isdecimal()
+        if parts == ("out", "index.jsonl") or (is_case and is_chosen(int(parts[1]))):
+            path = folder.joinpath(*parts)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
     for line in (folder / "out" / "index.jsonl").read_text().splitlines():
         case = json.loads(line)
         if is_chosen(int(case["id"])) and "serialize_error" not in case:

@@ -70,6 +70,8 @@ BOOLEAN = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 
 def _export_unary(operation: str, integers: str, site: Site) -> Value:
     data = site[0]
+    if operation == "Sign" and data.type.name == "f16":  # onnxruntime's kernel returns 0 for NaN
+        return cast(op(operation, cast(data, "f32")), "f16")
     if integers == "exact" or data.type.is_float:
         return op(operation, data)
     if integers == "floats":

@@ -141,7 +141,7 @@ def _resize_statically(site: Site, data: Value, axes: Sequence[ResizeAxis]) -> V
             if axis.size == axis.target:
                 continue
             taps = compute_pillow_taps(axis, mode == "bicubic_pillow", site.cube_coeff)
-            product = _apply_taps(cast(data, "f32" if target.bits < 64 else "f64"), taps, axis)
+            product = _apply_taps(cast(data, "f32" if target.is_float and target.bits < 64 else "f64"), taps, axis)
             data = _round_result(product, target, is_rounded=True)
             data.shape = product.shape
         return op("Identity", data) if data is site[0] else data

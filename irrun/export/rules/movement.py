@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from irrun.errors import UnsupportedError
-from irrun.export.graph import Value, cast, constant, get_graph, op, ops
+from irrun.export.graph import Value, cast, constant, op, ops
 from irrun.export.rules.helpers import (
     as_type,
     concat,
     expand,
     gather,
     get_dimension,
+    loop,
     reshape,
     shape_of,
     slice_axis,
@@ -23,7 +24,7 @@ from irrun.export.rules.helpers import (
     unsqueeze,
     where,
 )
-from irrun.export.site import NotConstantError, Site, exports
+from irrun.export.site import Site, exports
 from irrun.ops._support.numerics import Array
 from irrun.shapes import PartialShape
 
@@ -131,38 +132,30 @@ def export_transpose(site: Site) -> Value:
     if site[1].read() is None:
         return _transpose_dynamically(site)
     order = site.read_integers(1)
+    if order:
+        site.assume_rank(0, len(order))
     return op("Transpose", site[0], perm=[i % len(order) for i in order] if order else None)
 
 
 def _transpose_dynamically(site: Site) -> Value:
     """Permute axes in an order that is not constant: elements are gathered by their positions."""
-    data, order = site[0], flatten(site[1])
+    data = site[0]
     shape = op("Shape", data, result="i64")
-    one = constant(np.ones(1, np.int64))
+    rank = op("Size", shape, result="i64")
+    axes = op("Range", constant(0), rank, constant(1))
+    order = slice_axis(concat([flatten(site[1]), rank - axes - 1]), 0, rank)  # an empty one reverses the axes
     # The distance between neighbors along an axis is the product of the dimensions after it.
-    backward = slice_axis(shape, LAST, FIRST, 0, -1)
-    logs = op("CumProd", backward, constant(0), exclusive=1) if get_graph().opset >= 26 else None
-    if logs is None:
-        (rank,) = site.get_shape(1)
-        if rank is None:
-            raise NotConstantError(1)
-        distances: list[Value] = []
-        product = one
-        for i in reversed(range(rank)):
-            distances.insert(0, product)
-            product = product * slice_axis(shape, i, i + 1)
-        strides = concat(distances)
-    else:
-        strides = slice_axis(logs, LAST, FIRST, 0, -1)
-        (rank,) = site.get_shape(1)
+    is_after = unsqueeze(axes, [1]) < unsqueeze(axes, [0])
+    strides = op("ReduceProd", where(is_after, shape, 1), constant([1]), keepdims=0)
     new_shape, new_strides = gather(shape, order), gather(strides, order)
-    positions = constant(np.zeros((1,), np.int64))
-    for i in range(rank or 0):
-        count = reshape(slice_axis(new_shape, i, i + 1), [])
-        steps = op("Range", constant(0), count, constant(1)) * slice_axis(new_strides, i, i + 1)
-        positions = unsqueeze(positions, [-1]) + steps
-    flat = gather(reshape(data, [-1]), reshape(positions, [-1]))
-    return op("Reshape", flat, new_shape)
+
+    def add_axis(number: Value, states: list[Value]) -> tuple[list[Value], list[Value]]:
+        length, stride = gather(new_shape, number), gather(new_strides, number)
+        steps = op("Range", constant(0), reshape(length, []), constant(1)) * stride
+        return [reshape(unsqueeze(states[0], [1]) + steps, [-1])], []
+
+    (positions,), _ = loop(rank, [constant([0])], add_axis, 0)
+    return op("Reshape", gather(reshape(data, [-1]), positions), new_shape, allowzero=1)
 
 
 @exports("Concat-1")
@@ -187,6 +180,8 @@ def export_split(site: Site) -> list[Value]:
 @exports("VariadicSplit-1")
 def export_variadic_split(site: Site) -> list[Value]:
     """Export VariadicSplit. A length of -1 takes what remains."""
+    if site[1].read() is None:
+        return _split_dynamically(site)
     axis = site.read_integers(1)[0]
     lengths = flatten(site[2])
     total = None if site[0].rank is None else site.get_shape(0)[axis]
@@ -202,6 +197,19 @@ def export_variadic_split(site: Site) -> list[Value]:
         sizes = [int(n) for n in known.reshape(-1)]
         lengths = constant([total - (sum(sizes) + 1) if n == -1 else n for n in sizes if total is not None])
     return ops("Split", site[0], lengths, outputs=count, axis=axis)
+
+
+def _split_dynamically(site: Site) -> list[Value]:
+    """Split along an axis that is not constant, as slices."""
+    axis, lengths = flatten(site[1]), flatten(site[2])
+    rest = gather(op("Shape", site[0], result="i64"), axis) - (op("ReduceSum", lengths, keepdims=1) + 1)
+    lengths = where(lengths < 0, rest, lengths)
+    stops = op("CumSum", lengths, constant(0))
+    starts = stops - lengths
+    pieces = (slice(i, i + 1) for i in range(len(site.types)))
+    return [
+        op("Slice", site[0], *(slice_axis(bounds, p.start, p.stop) for bounds in (starts, stops)), axis) for p in pieces
+    ]
 
 
 @exports("Broadcast-1", "Broadcast-3")
@@ -250,16 +258,27 @@ def export_gather(site: Site) -> Value:
     data, indices = site[0], site[1]
     batch = int(site.attributes.get("batch_dims", 0))
     axis = site.read_integers(2)[0]
-    if batch == 0:
+    if batch == 0 and data.type.name != "string":
         return op("Gather", data, indices, axis=axis)
     rank, index_rank = site.get_rank(0), site.get_rank(1)
     axis = axis % rank
     batch = batch + index_rank if batch < 0 else batch
+    if batch == 0 and data.type.name == "string":
+        # onnxruntime copies the first string of each slice only.
+        order = [*range(axis), *range(axis + 1, rank), axis]
+        result = op("Gather", transpose(data, order), indices, axis=rank - 1)
+        new = range(rank - 1, rank - 1 + index_rank)
+        return transpose(result, [*range(axis), *new, *range(axis, rank - 1)])
     if batch == 0:
         return op("Gather", data, indices, axis=axis)
     order = [*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)]
     moved = transpose(data, order)
-    result = op("GatherND", moved, cast(unsqueeze(indices, [-1]), "i64"), batch_dims=batch)
+    places = cast(indices, "i64")
+    length = get_dimension(data, axis)
+    is_inside = (places >= -length) & (places < length)
+    result = op("GatherND", moved, unsqueeze(where(is_inside, places, 0), [-1]), batch_dims=batch)
+    if data.type.name != "string":
+        result = where(unsqueeze(is_inside, list(range(index_rank, index_rank + rank - batch - 1))), result, 0)
     between, inner = axis - batch, index_rank - batch
     final = [
         *range(batch),
@@ -437,15 +456,14 @@ def export_strided_slice(site: Site) -> Value:
     begin, end = flatten(site[1]), flatten(site[2])
     ellipsis = next((i for i, m in enumerate(masks["ellipsis_mask"]) if m), None)
     new = [i for i, m in enumerate(masks["new_axis_mask"]) if m and i != ellipsis]
-    specified = count - len(new) - (ellipsis is not None)
-    rank = site.get_rank(0) if ellipsis is not None else 0
     positions: list[int] = []  # entries that slice an axis
     axes: list[int] = []
     inserted, removed, axis, result_axis = [], [], 0, 0
     for i in range(count):
-        if i == ellipsis:
-            axis += rank - specified
-            result_axis += rank - specified
+        if i == ellipsis:  # from here on, axes are counted from the end
+            rest = range(i + 1, count)
+            axis = -sum(j not in new for j in rest)
+            result_axis = -sum(j in new or not masks["shrink_axis_mask"][j] for j in rest)
         elif i in new:
             inserted.append(result_axis)
             result_axis += 1

@@ -12,7 +12,7 @@ from irrun.errors import UnsupportedError
 from irrun.export.graph import Value, cast, constant, op
 from irrun.export.rules.helpers import reshape, shape_of, slice_axis, to_axes, transpose, unsqueeze, where
 from irrun.export.rules.movement import flatten
-from irrun.export.site import RULES, Site, exports
+from irrun.export.site import RULES, Site, exports, round_to
 from irrun.shapes import PartialShape
 
 __all__: list[str] = []
@@ -56,7 +56,7 @@ def _export_reduction(operation: str, site: Site) -> Value:
             return cast(total / op("Max", count, constant(1)), target)
         if operation == "ReduceL2":
             squares = cast(data, "f64") * cast(data, "f64")
-            return cast(op("Sqrt", op("ReduceSum", squares, axes, **options)), target)
+            return round_to(op("Sqrt", op("ReduceSum", squares, axes, **options)), target)
         data = cast(data, "i64") if target.bits != 32 or target.kind == "uint" else data
         if operation == "ReduceL1":
             return cast(op("ReduceSum", op("Abs", data), axes, **options), target)
@@ -140,8 +140,17 @@ def export_grouped_matmul(site: Site) -> Value:
 
 @exports("Einsum-7")
 def export_einsum(site: Site) -> Value:
-    """Export Einsum."""
-    return op("Einsum", *[site[i] for i in range(len(site))], equation=site.equation.replace(" ", ""))
+    """Export Einsum. Operands whose ellipses stand for fewer axes get axes of length 1."""
+    equation = site.equation.replace(" ", "")
+    values = [site[i] for i in range(len(site))]
+    if "..." in equation and all(value.rank is not None for value in values):
+        parts = equation.partition("->")[0].split(",")
+        counts = [(v.rank or 0) - len(p) + 3 if "..." in p else 0 for v, p in zip(values, parts, strict=True)]
+        for i, (part, count) in enumerate(zip(parts, counts, strict=True)):
+            first = part.find("...")
+            if first >= 0 and count < max(counts):
+                values[i] = unsqueeze(values[i], list(range(first, first + max(counts) - count)))
+    return op("Einsum", *values, equation=equation)
 
 
 @exports("Inverse-14", compute="f32")

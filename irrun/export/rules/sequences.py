@@ -180,6 +180,7 @@ def _reorder(value: Value, order: Sequence[int], size: int, rank: int) -> Value:
 def _export_sequence(site: Site, operation: str, gates: int, defaults: Sequence[str]) -> list[Value]:
     """Export a sequence as the ONNX operation of the same kind."""
     is_lstm = operation == "LSTM"
+    couples = is_lstm and bool(site.attributes.get("input_forget"))
     size = int(site.hidden_size)
     count = 3 + is_lstm
     x, lengths = transpose(site[0], [1, 0, 2]), cast(site[count - 1], "i32")
@@ -189,7 +190,7 @@ def _export_sequence(site: Site, operation: str, gates: int, defaults: Sequence[
     peepholes = site.get(count + 3) if is_lstm else None
     if is_lstm:
         present = site.attributes.get("weights_format", "fico")
-        order = [present.index(gate) for gate in "iofc"]
+        order = [present.index(gate) for gate in ("fofc" if couples else "iofc")]
     w, r = _reorder(w, order, size, 3), _reorder(r, order, size, 3)
     if operation == "GRU" and site.linear_before_reset:
         zeros = expand(constant(0.0, b.type), concat([op("Shape", b, result="i64", end=1), constant([2 * size])]))
@@ -199,6 +200,12 @@ def _export_sequence(site: Site, operation: str, gates: int, defaults: Sequence[
         b = _reorder(b, order, size, 2)
         b = concat([b, b - b], 1)
     functions = _list_activations(site, defaults)
+    if couples:
+        # ONNX computes 1 - i for the gate f, and OpenVINO 1 - f for the gate i, which sigmoid(-x) is.
+        if functions[0][0] != "Sigmoid":
+            raise UnsupportedError(f"input_forget with the activation function {functions[0][0]}")
+        signs = np.repeat(np.array([-1, 1, 1, 1], np.float32), size)
+        w, r, b = w * signs[:, np.newaxis], r * signs[:, np.newaxis], b * np.concatenate([signs, signs])
     directions = 2 if site.direction == "bidirectional" else 1
     names = [f[0] for f in functions] * directions
     attributes = {
@@ -214,10 +221,11 @@ def _export_sequence(site: Site, operation: str, gates: int, defaults: Sequence[
     extra_inputs: list[Value | None] = list(states)
     if peepholes is not None:
         if is_lstm and peepholes.rank == 2:
-            extra_inputs.append(_reorder(peepholes, [1, 2, 0], size, 2))
+            peepholes = _reorder(peepholes, [0, 2, 0] if couples else [1, 2, 0], size, 2)
+            extra_inputs.append(peepholes * signs[: 3 * size] if couples else peepholes)
         else:
             raise UnsupportedError("peepholes of another rank")
-    if is_lstm and site.attributes.get("input_forget"):
+    if couples:
         attributes["input_forget"] = 1
     y, *last = ops(operation, x, w, r, b, lengths, *extra_inputs, outputs=count - 1, **attributes)
     return [transpose(y, [2, 1, 0, 3]), *(transpose(v, [1, 0, 2]) for v in last)]
