@@ -74,16 +74,24 @@ _PLAIN = frozenset(string.ascii_letters + string.digits)
 MAX_REPEATS = 65535
 
 
-def translate(pattern: str) -> str:
+def translate(pattern: str, captures: bool = True) -> tuple[str, bool]:
     """Return a pattern of PCRE2 as one of `regex`, version 0.
 
     Args:
         pattern: The pattern, for PCRE2 with UTF-8 and Unicode properties.
+        captures: Whether groups capture, even if the pattern does not refer to them.
+
+    Returns:
+        The translation, and whether a match depends on the text around it.
 
     Raises:
-        PatternError: PCRE2 does not compile it.
+        PatternError: PCRE2 does not compile the pattern.
     """
-    return _Parser(pattern).parse()
+    parser = _Parser(pattern, captures)
+    text = parser.parse()
+    if parser.has_references and not captures:
+        text = _Parser(pattern).parse()
+    return text, parser.has_context
 
 
 class _Parser:
@@ -92,8 +100,11 @@ class _Parser:
     The width of an expression is the largest number of characters that it matches; None if it is unlimited.
     """
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, captures: bool = True) -> None:
         self.pattern = pattern
+        self.captures = captures
+        self.has_references = False
+        self.has_context = False
         self.position = 0
         self.depth = 0
         self.flags = ""
@@ -237,6 +248,7 @@ class _Parser:
         if char == ".":
             return ".", 1, True
         if char in "^$":
+            self.has_context = True
             return char, 0, True
         if char in "*+?":
             raise PatternError("a quantifier follows nothing")
@@ -251,7 +263,7 @@ class _Parser:
         """Parse a group after its opening parenthesis."""
         if self.peek() == "*":
             raise PatternError("verbs are not supported")
-        opening, is_look = "(", ""
+        opening, is_look = "(" if self.captures else "(?:", ""
         if self.skip("?"):
             opening, is_look = self.parse_group_opening()
             if not opening:
@@ -269,13 +281,15 @@ class _Parser:
         """Parse what follows `(?`; return how `regex` writes it, and "ahead", "behind" or "flags" and outer flags."""
         for opening, kind in (("=", "ahead"), ("!", "ahead"), ("<=", "behind"), ("<!", "behind")):
             if self.skip(opening):
+                self.has_context = True
                 return f"(?{opening}", kind
         for opening in (":", ">", "|"):
             if self.skip(opening):
-                return f"(?{opening}", ""
+                return f"(?{opening}" if self.captures or opening != "|" else "(?:", ""
         for opening, end in (("P<", ">"), ("<", ">"), ("'", "'")):
             if self.skip(opening):
-                return f"(?P<{_check_name(self.take_until(end))}>", ""
+                name = _check_name(self.take_until(end))
+                return f"(?P<{name}>" if self.captures else "(?:", ""
         if self.peek() == "(" or self.peek() in ("R", "&", "P") or self.peek().isdigit():
             raise PatternError("conditions and recursion are not supported")
         return self.parse_flags()
@@ -318,6 +332,7 @@ class _Parser:
             return f"[{'^' if negated else ''}{content}]", 1, True
         if char in ("b", "B"):
             self.position += 1
+            self.has_context = True
             word = CLASS_ESCAPES["w"]
             if char == "b":
                 return f"(?:(?<=[{word}])(?![{word}])|(?<![{word}])(?=[{word}]))", 0, True
@@ -325,6 +340,7 @@ class _Parser:
         anchors = {"A": r"\A", "Z": r"(?=\n?\Z)", "z": r"\Z", "G": r"\G", "K": r"\K"}
         if char in anchors:
             self.position += 1
+            self.has_context = True
             return anchors[char], 0, True
         if char == "R":
             self.position += 1
@@ -367,6 +383,7 @@ class _Parser:
             if int(digits) > count:
                 raise PatternError("a reference to a group that does not exist")
             self.position = stop
+            self.has_references = True
             return f"(?:\\{digits})", None, True
         if digits[0] in "89":
             raise PatternError("a reference to a group that does not exist")
@@ -376,6 +393,7 @@ class _Parser:
         """Parse a reference by name."""
         is_number = self.peek() == "g"
         self.position += 1
+        self.has_references = True
         for opening, end in (("{", "}"), ("<", ">"), ("'", "'")):
             if self.skip(opening):
                 name = self.take_until(end).strip(" ")

@@ -8,8 +8,9 @@ matching, and the version of Unicode. A pattern that PCRE2 does not compile matc
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -32,21 +33,26 @@ class Pattern:
 
     Args:
         source: The pattern as PCRE2 reads it.
+        captures: Whether groups capture, even if the pattern does not refer to them.
 
     Attributes:
         compiled: The pattern of `regex`; None if PCRE2 does not compile it, so that it matches nothing.
+        has_context: Whether a match depends on the text around it.
+        group_count: The number of groups that capture.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, captures: bool = True) -> None:
         regex = import_regex()
         self.source = source
         self.compiled: Any = None
+        self.has_context = False
         with suppress(PatternError, regex.error, OverflowError, RecursionError):
-            self.compiled = regex.compile(translate(source))
+            translated, self.has_context = translate(source, captures)
+            self.compiled = regex.compile(translated)
         self.group_count: int = self.compiled.groups if self.compiled else 0
 
-    def find_spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the bounds of all matches up to the first empty one.
+    def find_matches(self, text: str) -> Iterator[Any]:
+        """Yield all matches up to the first empty one.
 
         Args:
             text: The text, whose characters are known to Unicode 17 (see `prepare`).
@@ -55,18 +61,32 @@ class Pattern:
             TimeLimitError: The search takes longer than the time limit.
             InputError: There is no time limit, and the search takes more than a minute.
         """
-        spans = []
+        if self.compiled is None:
+            return
         try:
             for match in self.compiled.finditer(text, timeout=get_seconds()):
-                span = match.span()
-                if span[0] == span[1]:
-                    break
-                spans.append(span)
+                if match.start() == match.end():
+                    return
+                yield match
         except TimeoutError:
             self.refuse()
-        return spans
 
-    def refuse(self) -> None:
+    def find_texts(self, text: str) -> list[str]:
+        """Return what all matches match, also after empty ones; for patterns without groups that capture.
+
+        Raises:
+            TimeLimitError: The search takes longer than the time limit.
+            InputError: There is no time limit, and the search takes more than a minute.
+        """
+        if self.compiled is None:
+            return []
+        try:
+            texts: list[str] = self.compiled.findall(text, timeout=get_seconds())
+        except TimeoutError:
+            self.refuse()
+        return texts
+
+    def refuse(self) -> NoReturn:
         """Raise the error of a search that takes too long.
 
         Raises:
@@ -92,10 +112,15 @@ def get_seconds() -> float:
 
 
 @functools.lru_cache(maxsize=256)
-def compile_pattern(source: bytes) -> Pattern:
-    """Return a pattern by its UTF-8 text; invalid UTF-8 matches nothing."""
+def compile_pattern(source: bytes, captures: bool = True) -> Pattern:
+    """Return a pattern, which is kept for later calls.
+
+    Args:
+        source: The pattern in UTF-8. Invalid UTF-8 matches nothing.
+        captures: Whether groups capture, even if the pattern does not refer to them.
+    """
     try:
-        return Pattern(source.decode())
+        return Pattern(source.decode(), captures)
     except UnicodeDecodeError:
         return Pattern("(")
 

@@ -50,5 +50,6 @@ def from_ragged(rows_begin, rows_end, begins, ends, chars):
 def run(operation_type, *inputs, **attributes):
     """Return the outputs of an operation of the opset "extension" as a list."""
     operation = registry.find(operation_type, "extension")
-    result = operation.kernel(*inputs, **operation.bind({name: str(v) for name, v in attributes.items()}))
+    texts = {name: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for name, v in attributes.items()}
+    result = operation.kernel(*inputs, **operation.bind(texts))
     return list(result) if isinstance(result, tuple) else [result]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from irrun.ops.shape_rules.dimensions import make_dimension
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs
 from irrun.shapes import UNBOUNDED, PartialShape
@@ -24,3 +25,61 @@ def infer_ragged_strings(inputs: Inputs) -> Shapes:
     """Return the shape of the rows twice, the number of strings twice, [bytes], and a flag for each string."""
     rows = inputs.get_shape(0)
     return [rows, rows, _LIST, _LIST, _LIST, *[_LIST] * (inputs.output_count - 5)]
+
+
+@rule
+def infer_truncation(inputs: Inputs) -> Shapes:
+    """Return the shapes of the ragged tensors."""
+    return [inputs.get_shape(position) for position in range(inputs.output_count)]
+
+
+@rule
+def infer_combined_segments(inputs: Inputs) -> Shapes:
+    """Return the shape of the rows of the last tensor that has several, and [elements], each twice."""
+    shapes = [inputs.get_shape(position) for position in range(0, len(inputs) - 1, 3)]
+    rows = next((shape for shape in reversed(shapes) if shape is None or len(shape)), PartialShape([]))
+    return [rows, rows, _LIST] * 2
+
+
+@rule
+def infer_dense_rows(inputs: Inputs) -> Shapes:
+    """Return the shape of the rows, their length, and the dimensions of elements, twice."""
+    rows, data, size = inputs.get_shape(0), inputs.get_shape(2), inputs.get_dimensions(3)
+    if rows is None or data is None:
+        return [None, None]
+    shape = PartialShape([*rows, UNBOUNDED if size is None else size[0], *data[1:]])
+    return [shape, shape]
+
+
+@rule
+def infer_fuzed_rows(inputs: Inputs) -> Shapes:
+    """Return the shape of the rows, twice."""
+    return [inputs.get_shape(0)] * 2
+
+
+@rule
+def infer_third_input(inputs: Inputs) -> Shapes:
+    """Return the shape of the third input."""
+    return [inputs.get_shape(2)]
+
+
+@rule
+def infer_sparse_rows(inputs: Inputs) -> Shapes:
+    """Return [elements, 2]."""
+    return [PartialShape([UNBOUNDED, make_dimension(2, 2)])]
+
+
+@rule
+def infer_rows_by_count(inputs: Inputs) -> Shapes:
+    """Return the number of rows that the second input states, twice."""
+    size = inputs.get_dimensions(1)
+    shape = PartialShape([UNBOUNDED if size is None else size[0]])
+    return [shape, shape]
+
+
+@rule
+def infer_decoded_tokens(inputs: Inputs) -> Shapes:
+    """Return [batch] twice, the number of tokens twice, and [bytes]."""
+    ids = inputs.get_shape(0)
+    rows = _LIST if ids is None else PartialShape(ids[:1])
+    return [rows, rows, _LIST, _LIST, _LIST]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
+from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
+from irrun.text.charsmap import get_normalizer, parse_normalizer
 from irrun.text.ragged import check_strings, join_strings, list_strings, read_text
 from irrun.text.replacement import compile_replacement
+from irrun.text.utf8 import replace_invalid
 
-__all__ = ["regex_normalization"]
+__all__ = ["case_fold", "chars_map_normalization", "normalize_unicode", "regex_normalization", "utf8_validate"]
 
 #: Old patterns, and what replaces them.
 _REWRITTEN_PATTERNS = {
@@ -60,6 +64,156 @@ def regex_normalization(
     return normalize_strings(begins, ends, chars, rest[0] if len(rest) == 3 else None, replacement.replace)
 
 
+@op(
+    "CharsMapNormalization",
+    opset="extension",
+    shape="infer_normalized_strings",
+    flops=0,
+    output_types=("i32", "i32", "u8"),
+)
+def chars_map_normalization(
+    begins: Array,
+    ends: Array,
+    chars: Array,
+    *rest: Array,
+    add_dummy_prefix: bool = False,
+    remove_extra_whitespaces: bool = True,
+    escape_whitespaces: bool = False,
+    normalization_form: str = "",
+    case_fold: bool = False,
+    nmt: bool = False,
+) -> tuple[Array, ...]:
+    """Replace sequences of characters by SentencePiece's rules: the longest one that a map contains.
+
+    Bytes that are not UTF-8 become U+FFFD.
+
+    Args:
+        begins: i32, any shape.
+        ends: i32, the shape of `begins`.
+        chars: u8 [bytes].
+        rest: Which strings remain as they are, boolean of the shape of `begins`, which may be left out; and a compiled
+            map of SentencePiece, u8 [bytes], unless `normalization_form` names a map.
+        add_dummy_prefix: Whether a space precedes each string that is not empty.
+        remove_extra_whitespaces: Whether repeated spaces, and those at both ends, are removed.
+        escape_whitespaces: Whether spaces become U+2581.
+        normalization_form: A form of Unicode: nfc, nfd, nfkc, nfkd or identity; empty for the map that is an input.
+        case_fold: Whether the map that `normalization_form` names folds case.
+        nmt: Has no influence.
+
+    Returns:
+        The strings without gaps, and which remain if that is an input.
+
+    Raises:
+        InputError: The strings exceed the text, there are not three to five inputs, or the map is unknown or malformed.
+
+    Spec:
+        Defined by charsmap_normalization.cpp of OpenVINO Tokenizers
+    """
+    has_skips = len(rest) == 2 or (normalization_form != "" and len(rest) == 1)
+    if len(rest) > 2 or (not rest and not normalization_form):
+        raise InputError(f"there are {3 + len(rest)} inputs, expected up to 5, one of them a map or normalization_form")
+    spaces = (add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces)
+    if normalization_form:
+        normalizer = get_normalizer(normalization_form, case_fold, *spaces)
+    else:
+        normalizer = parse_normalizer(read_text("the map", rest[-1]), *spaces)
+    return normalize_strings(begins, ends, chars, rest[0] if has_skips else None, normalizer.normalize)
+
+
+@op("CaseFold", opset="extension", shape="infer_normalized_strings", flops=0, output_types=("i32", "i32", "u8"))
+def case_fold(
+    begins: Array,
+    ends: Array,
+    chars: Array,
+    skips: Array | None = None,
+    *,
+    encoding: str = "utf-8",
+    lower: bool = True,
+) -> tuple[Array, ...]:
+    """Fold the case of characters, by the simple folding of Unicode 14.
+
+    Args:
+        begins: i32, any shape.
+        ends: i32, the shape of `begins`.
+        chars: u8 [bytes].
+        skips: Which strings remain as they are, boolean of the shape of `begins`. Without an encoding it is ignored.
+        encoding: "utf-8", or "" for letters of ASCII only.
+        lower: Whether the letters of ASCII become lower case, otherwise upper case.
+
+    Returns:
+        The strings without gaps, and `skips` if it is an input.
+
+    Raises:
+        InputError: The strings exceed the text, or the encoding is unknown or has no upper case.
+
+    Spec:
+        Defined by case_fold.cpp of OpenVINO Tokenizers
+    """
+    if encoding == "":
+        strings = normalize_strings(begins, ends, chars, None, bytes.lower if lower else bytes.upper)
+        return strings if skips is None else (*strings, skips)
+    if encoding != "utf-8" or not lower:
+        raise InputError(f"encoding is {encoding!r} and lower {lower}, expected utf-8 with lower case, or none")
+    return normalize_strings(begins, ends, chars, skips, get_normalizer("identity", True).normalize)
+
+
+@op("NormalizeUnicode", opset="extension", shape="infer_normalized_strings", flops=0, output_types=("i32", "i32", "u8"))
+def normalize_unicode(
+    begins: Array,
+    ends: Array,
+    chars: Array,
+    skips: Array | None = None,
+    *,
+    normalization_form: Literal["NFC", "NFD", "NFKC", "NFKD"] = "NFD",
+) -> tuple[Array, ...]:
+    """Normalize strings by SentencePiece's maps of Unicode 14, which do not put marks in order.
+
+    Args:
+        begins: i32, any shape.
+        ends: i32, the shape of `begins`.
+        chars: u8 [bytes].
+        skips: Which strings remain as they are, boolean of the shape of `begins`.
+        normalization_form: The form of Unicode.
+
+    Returns:
+        The strings without gaps, and `skips` if it is an input.
+
+    Raises:
+        InputError: The strings exceed the text.
+
+    Spec:
+        Defined by normalize_unicode.cpp of OpenVINO Tokenizers
+    """
+    return normalize_strings(begins, ends, chars, skips, get_normalizer(normalization_form, False).normalize)
+
+
+@op("UTF8Validate", opset="extension", shape="infer_normalized_strings", flops=0, output_types=("i32", "i32", "u8"))
+def utf8_validate(begins: Array, ends: Array, chars: Array, *, replace_mode: bool = False) -> tuple[Array, ...]:
+    """Remove or replace what is not UTF-8.
+
+    A sequence that is longer than its code point requires counts as one invalid sequence per byte, an incomplete one as
+    one. Surrogates and code points above U+10FFFF are valid.
+
+    Args:
+        begins: i32, any shape.
+        ends: i32, the shape of `begins`.
+        chars: u8 [bytes].
+        replace_mode: Whether U+FFFD replaces invalid sequences, which are removed otherwise.
+
+    Returns:
+        The strings without gaps.
+
+    Raises:
+        InputError: The strings exceed the text.
+
+    Spec:
+        Defined by utf8_validate.cpp of OpenVINO Tokenizers
+    """
+    check_strings(begins, ends, chars)
+    strings = [replace_invalid(text, replace_mode) for text in within_time(list_strings(begins, ends, chars))]
+    return join_strings(strings, begins.shape)
+
+
 def normalize_strings(
     begins: Array, ends: Array, chars: Array, skips: Array | None, normalize: Callable[[bytes], bytes]
 ) -> tuple[Array, ...]:
@@ -69,7 +223,7 @@ def normalize_strings(
         InputError: The strings exceed the text, or the skips have another shape.
     """
     check_strings(begins, ends, chars)
-    strings = list_strings(begins, ends, chars)
+    strings = within_time(list_strings(begins, ends, chars))
     if skips is None:
         return join_strings([normalize(text) for text in strings], begins.shape)
     if skips.size != begins.size:

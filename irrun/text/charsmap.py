@@ -1,0 +1,221 @@
+"""Normalization by a map of sequences of characters, as SentencePiece does it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from irrun.errors import InputError
+from irrun.text.unicode_maps import load_map
+
+__all__ = ["Normalizer", "get_normalizer", "parse_normalizer"]
+
+Array = np.ndarray[Any, Any]
+
+#: Longest key of a map, in bytes.
+MAX_KEY = 128
+#: Regions whose normalization is kept.
+MAX_REGIONS = 10_000
+
+
+class Normalizer:
+    """Replaces the longest prefix that a map contains, until the end of a text.
+
+    Bytes that are not UTF-8 become U+FFFD, one for each byte.
+
+    Args:
+        replacements: Sequences of characters, and what replaces them.
+        adds_prefix: Whether a space precedes each text that is not empty.
+        removes_spaces: Whether repeated spaces, and those at both ends, are removed.
+        escapes_spaces: Whether spaces become U+2581.
+    """
+
+    def __init__(
+        self,
+        replacements: Mapping[str, str],
+        adds_prefix: bool = False,
+        removes_spaces: bool = False,
+        escapes_spaces: bool = False,
+    ) -> None:
+        self._adds_prefix = adds_prefix
+        self._removes_spaces = removes_spaces
+        self._space = "\u2581" if escapes_spaces else " "
+        self._replacements = replacements
+        self._longest = max(map(len, replacements), default=0)
+        self._single: dict[int, str | int] = dict.fromkeys(range(56448, 56576), "�")
+        self._single.update((ord(key), value) for key, value in replacements.items() if len(key) == 1)
+        followers = sorted({char for key in replacements if len(key) > 1 for char in key[1:]})
+        self._followers = frozenset(followers)
+        chars = "".join(map(re.escape, followers))
+        self._regions = re.compile(f"((?s:.)?[{chars}]+)") if followers else None
+        self._known_regions: dict[str, str] = {}
+        self._ascii = self._make_ascii_table()
+
+    def _make_ascii_table(self) -> tuple[bytes, bytes] | None:
+        """Return a table for `bytes.translate` and the bytes to delete; None if results are not ASCII."""
+        values = [self._replacements.get(chr(code), chr(code)) for code in range(128)]
+        has_sequences = any(len(key) > 1 and key.isascii() for key in self._replacements)
+        if has_sequences or not all(value.isascii() and len(value) < 2 for value in values):
+            return None
+        deleted = bytes(code for code, value in enumerate(values) if not value)
+        return bytes(ord(value or "\0") for value in values) + bytes(range(128, 256)), deleted
+
+    def normalize(self, text: bytes) -> bytes:
+        """Return a text as the map replaces it."""
+        if self._ascii is not None and text.isascii():
+            table, deleted = self._ascii
+            replaced = text.translate(table, deleted).decode("ascii")
+        else:
+            replaced = self._replace(text.decode("utf-8", "surrogateescape"))
+        return self._arrange_spaces(replaced, text).encode()
+
+    def _replace(self, text: str) -> str:
+        if self._regions is None or self._followers.isdisjoint(text):
+            return text.translate(self._single)
+        # A character that several keys may share with its successors ends a region, so regions are independent.
+        parts = self._regions.split(text)
+        parts[::2] = [part.translate(self._single) for part in parts[::2]]
+        parts[1::2] = [self._known_regions.get(part) or self._replace_region(part) for part in parts[1::2]]
+        return "".join(parts)
+
+    def _replace_region(self, region: str) -> str:
+        """Return a sequence of characters in which several may be replaced together."""
+        pieces, position = [], 0
+        while position < len(region):
+            for length in range(min(self._longest, len(region) - position), 0, -1):
+                replacement = self._replacements.get(region[position : position + length])
+                if replacement is not None:
+                    break
+            else:
+                replacement, length = region[position].translate(self._single), 1
+            pieces.append(replacement)
+            position += length
+        result = "".join(pieces)
+        if len(region) < 16 and len(self._known_regions) < MAX_REGIONS:
+            self._known_regions[region] = result
+        return result
+
+    def _arrange_spaces(self, text: str, original: bytes) -> str:
+        """Return a text with the spaces that it should have."""
+        if not original:
+            return ""
+        if self._removes_spaces:
+            text = self._collapse(text)
+        prefix = self._space if self._adds_prefix else ""
+        if self._space != " ":
+            text = text.replace(" ", self._space)
+        text = prefix + text
+        return text.rstrip(self._space) if self._removes_spaces else text
+
+    @staticmethod
+    def _collapse(text: str) -> str:
+        """Remove spaces at the beginning and after spaces."""
+        if "  " in text:
+            text = _SPACES.sub(" ", text)
+        return text.lstrip(" ")
+
+
+_SPACES = re.compile(" {2,}")
+
+
+@functools.lru_cache(maxsize=32)
+def get_normalizer(
+    form: str, folds_case: bool, adds_prefix: bool = False, removes_spaces: bool = False, escapes_spaces: bool = False
+) -> Normalizer:
+    """Return a normalizer by a form of Unicode.
+
+    Args:
+        form: "NFC", "NFD", "NFKC", "NFKD" or "identity" in any case.
+        folds_case: Whether case is folded afterwards.
+        adds_prefix: See `Normalizer`.
+        removes_spaces: See `Normalizer`.
+        escapes_spaces: See `Normalizer`.
+
+    Raises:
+        InputError: There is no such form.
+    """
+    name = form.lower()
+    key = name + " casefold" * folds_case if name != "identity" else "casefold" if folds_case else ""
+    replacements = load_map(key)
+    if replacements is None:
+        raise InputError(f"the form {form!r} is unknown{' with case folding' if folds_case else ''}")
+    return Normalizer(replacements, adds_prefix, removes_spaces, escapes_spaces)
+
+
+@functools.lru_cache(maxsize=8)
+def parse_normalizer(charsmap: bytes, adds_prefix: bool, removes_spaces: bool, escapes_spaces: bool) -> Normalizer:
+    """Return a normalizer by a compiled map of SentencePiece.
+
+    Args:
+        charsmap: The size of a trie, u32; the trie; and texts that end with zero bytes. Empty for no map.
+        adds_prefix: See `Normalizer`.
+        removes_spaces: See `Normalizer`.
+        escapes_spaces: See `Normalizer`.
+
+    Raises:
+        InputError: The map is malformed.
+    """
+    return Normalizer(_parse_charsmap(charsmap), adds_prefix, removes_spaces, escapes_spaces)
+
+
+def _parse_charsmap(charsmap: bytes) -> dict[str, str]:
+    """Return the replacements of a compiled map."""
+    if not charsmap:
+        return {}
+    size = int.from_bytes(charsmap[:4], "little")
+    if len(charsmap) <= 4 or size % 4 or not 0 < size < len(charsmap):
+        raise InputError(f"the map of {len(charsmap)} bytes is malformed: its trie has {size} bytes")
+    keys, values = _list_trie(np.frombuffer(charsmap, "<u4", size // 4, 4))
+    texts = charsmap[4 + size :]
+    try:
+        return {key.decode(): _read_text(texts, value) for key, value in zip(keys, values, strict=True)}
+    except UnicodeDecodeError:
+        raise InputError("the map is malformed: it replaces bytes that are not UTF-8") from None
+
+
+def _read_text(texts: bytes, offset: int) -> str:
+    if offset >= len(texts):
+        raise InputError(f"the map is malformed: text {offset} is not within {len(texts)} bytes")
+    stop = texts.find(b"\0", offset)
+    return texts[offset : stop if stop >= 0 else None].decode()
+
+
+def _list_trie(units: Array) -> tuple[list[bytes], list[int]]:
+    """Return the keys of a double array of Darts, and their values.
+
+    A unit has the value of a leaf, or the byte by which it is reached, whether a leaf follows, and an offset. The child
+    for a byte is at the XOR of position, offset and byte.
+    """
+    units = units.astype(np.int64)
+    offsets = (units >> 10) << ((units & 0x200) >> 6)
+    labels = units & 0x800000FF
+    keys: list[bytes] = []
+    values: list[int] = []
+    names, bases = [b""], np.array([offsets[0]])
+    alphabet = np.arange(1, 256)
+    visited = 0
+    for _ in range(MAX_KEY):
+        positions = bases[:, None] ^ alphabet
+        inside = positions < units.size
+        parents, columns = np.nonzero(inside & (labels[np.where(inside, positions, 0)] == alphabet))
+        if not parents.size:
+            return keys, values
+        visited += parents.size
+        if visited > units.size:
+            break
+        names = [names[i] + _BYTES[c] for i, c in zip(parents.tolist(), columns.tolist(), strict=True)]
+        found = positions[parents, columns]
+        bases = found ^ offsets[found]
+        leaves = np.flatnonzero((units[found] >> 8) & 1)
+        if (bases[leaves] >= units.size).any():
+            raise InputError(f"the map is malformed: a leaf is not within {units.size} units")
+        keys += [names[i] for i in leaves.tolist()]
+        values += (units[bases[leaves]] & 0x7FFFFFFF).tolist()
+    raise InputError("the map is malformed: its trie is no tree, or too deep")
+
+
+_BYTES = [bytes([code]) for code in range(1, 256)]

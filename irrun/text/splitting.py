@@ -1,0 +1,250 @@
+"""Splitting of strings by patterns."""
+
+from __future__ import annotations
+
+import functools
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from irrun.text.patterns import Pattern, compile_pattern, prepare
+
+__all__ = ["Parts", "SpecialTokenSplitter", "Splitter", "get_special_token_splitter", "get_splitter"]
+
+Array = np.ndarray[Any, Any]
+
+#: Longest strings, in bytes, whose parts are kept, and how many.
+MAX_KEPT_BYTES, MAX_KEPT = 48, 1 << 16
+#: Strings with fewer characters are measured one part at a time.
+SHORT = 64
+
+
+class Parts(NamedTuple):
+    """The parts of a string.
+
+    Attributes:
+        begins: Where each part begins, in bytes.
+        ends: Where each part ends.
+        flags: Whether each part is a special token.
+    """
+
+    begins: list[int]
+    ends: list[int]
+    flags: list[bool]
+
+
+def _to_bytes(text: str, positions: list[int]) -> list[int]:
+    """Return positions of characters, in ascending order, as positions of bytes."""
+    if text.isascii():
+        return positions
+    if len(text) < SHORT:
+        return [len(text[:position].encode("utf-8", "surrogateescape")) for position in positions]
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
+    widths[(codes >= 0xDC80) & (codes < 0xDD00)] = 1
+    offsets = np.zeros(codes.size + 1, np.int64)
+    np.cumsum(widths, out=offsets[1:])
+    found: list[int] = offsets[positions].tolist()
+    return found
+
+
+class Splitter:
+    """Splits strings by a pattern.
+
+    Args:
+        pattern: The pattern.
+        behaviour: What happens to matches: "remove", "isolate", "mergedwithprevious" or "mergedwithnext".
+        invert: Whether what is between matches is treated as matches, and matches as what is between.
+        most: The part with this number, counted from 0, extends to the end; -1 for none.
+    """
+
+    def __init__(self, pattern: Pattern, behaviour: str, invert: bool, most: int) -> None:
+        self._pattern = pattern
+        self._behaviour = behaviour
+        self._invert = invert
+        self._most = most
+        self._covers = behaviour == "isolate" and not pattern.group_count
+        self._kept: dict[bytes, Parts] = {}
+
+    def split(self, text: bytes) -> Parts:
+        """Return the parts of a string.
+
+        Raises:
+            InputError: The search takes too long.
+            TimeLimitError: The run exceeds its time limit.
+        """
+        parts = self._kept.get(text)
+        if parts is None:
+            subject = text.decode("utf-8", "surrogateescape")
+            begins, ends = self._split(subject)
+            if -1 < self._most < len(ends):
+                ends[self._most] = len(subject)
+            parts = Parts(_to_bytes(subject, begins), _to_bytes(subject, ends), [False] * len(begins))
+            if len(text) <= MAX_KEPT_BYTES and len(self._kept) < MAX_KEPT:
+                self._kept[text] = parts
+        return parts
+
+    def _split(self, subject: str) -> tuple[list[int], list[int]]:
+        """Return where parts begin and end, in characters."""
+        searched = prepare(subject)
+        if self._covers:
+            texts = self._pattern.find_texts(searched)
+            bounds = list(accumulate(map(len, texts), initial=0))
+            if bounds[-1] == len(subject) and all(texts):
+                return bounds[:-1], bounds[1:]
+        begins, ends, are_matches = [], [], []
+        position = 0
+        for match in self._pattern.find_matches(searched):
+            begin, end = match.span()
+            if position < begin:
+                begins.append(position)
+                ends.append(begin)
+                are_matches.append(False)
+            begins.append(begin)
+            ends.append(end)
+            are_matches.append(True)
+            position = end
+        if position < len(subject):
+            begins.append(position)
+            ends.append(len(subject))
+            are_matches.append(False)
+        if self._behaviour == "isolate":
+            return begins, ends
+        if self._behaviour == "remove":
+            kept = [i for i, is_match in enumerate(are_matches) if is_match == self._invert]
+            return [begins[i] for i in kept], [ends[i] for i in kept]
+        merge = self._merge_with_next if self._behaviour == "mergedwithnext" else self._merge_with_previous
+        merged = merge(list(zip(begins, ends, are_matches, strict=True)), len(subject))
+        return [begin for begin, _ in merged], [end for _, end in merged]
+
+    def _merge_with_previous(self, parts: list[tuple[int, int, bool]], size: int) -> list[tuple[int, int]]:
+        """Let each match begin where what precedes it begins; a match after a match, where that begins too."""
+        merged, last = [], 0
+        for begin, end, is_match in parts:
+            if is_match != self._invert:
+                merged.append((last, end))
+            elif end == size:
+                merged.append((begin, end))
+            else:
+                last = begin
+        return merged
+
+    def _merge_with_next(self, parts: list[tuple[int, int, bool]], size: int) -> list[tuple[int, int]]:
+        """Let what follows a match begin where the last match begins."""
+        merged, last = [], -1
+        for begin, end, is_match in parts:
+            if is_match != self._invert:
+                last = begin
+            else:
+                merged.append((begin if last == -1 else last, end))
+        ends_in_match = not parts or parts[-1][2]
+        if ends_in_match and last != size and not self._invert:
+            merged.append((max(last, 0), size))
+        return merged
+
+
+class SpecialTokenSplitter:
+    """Finds special tokens.
+
+    Args:
+        pattern: A pattern in which each alternative has a group, the token itself. Space around it is removed.
+    """
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+
+    def find_candidates(self, begins: Array, ends: Array, text: bytes) -> Array:
+        """Return which strings may contain a token.
+
+        Args:
+            begins: Where each string begins, any shape.
+            ends: Where each string ends.
+            text: The text of all strings.
+
+        Returns:
+            The shape of `begins`, boolean.
+
+        Raises:
+            InputError: The search takes too long.
+            TimeLimitError: The run exceeds its time limit.
+        """
+        everything = np.ones(begins.shape, bool)
+        padded = np.frombuffer(text + b" ", np.uint8)
+        cuts_character = ((padded[begins] & 0xC0) == 0x80).any() or ((padded[ends] & 0xC0) == 0x80).any()
+        if self._pattern.has_context or cuts_character:
+            return everything
+        try:
+            subject = text.decode()
+        except UnicodeDecodeError:
+            return everything
+        spans = [match.span() for match in self._pattern.find_matches(prepare(subject))]
+        if not spans:
+            return ~everything
+        first = np.array(_to_bytes(subject, [span[0] for span in spans]))
+        last = np.array(_to_bytes(subject, [span[1] for span in spans]))
+        found: Array = np.searchsorted(first, ends, "left") > np.searchsorted(last, begins, "right")
+        return found
+
+    def split(self, text: bytes) -> Parts:
+        """Return the parts of a string, and which are tokens.
+
+        Raises:
+            InputError: The search takes too long.
+            TimeLimitError: The run exceeds its time limit.
+        """
+        subject = text.decode("utf-8", "surrogateescape")
+        begins, ends, flags = [], [], []
+        position = 0
+        for match in self._pattern.find_matches(prepare(subject)):
+            begin, end = match.span()
+            if position < begin:
+                begins.append(position)
+                ends.append(begin)
+                flags.append(False)
+            token = self._find_group(match)
+            begins.append(token[0])
+            ends.append(token[1])
+            flags.append(True)
+            position = end
+        if position < len(subject):
+            begins.append(position)
+            ends.append(len(subject))
+            flags.append(False)
+        return Parts(_to_bytes(subject, begins), _to_bytes(subject, ends), flags)
+
+    def _find_group(self, match: Any) -> tuple[int, int]:
+        """Return the bounds of the last group inside of a match; those of the match if it is empty."""
+        begin, end = match.span()
+        for group in range(self._pattern.group_count, 0, -1):
+            first, last = match.span(group)
+            if begin <= first <= end and last <= end:
+                return (first, last) if first < last else (begin, end)
+        return begin, end
+
+
+@functools.lru_cache(maxsize=64)
+def get_splitter(pattern: bytes, behaviour: str, invert: bool, most: int) -> Splitter:
+    """Return a splitter, which is kept for later calls.
+
+    Args:
+        pattern: The pattern in UTF-8.
+        behaviour: That of `Splitter`, or "contiguous", which isolates matches that follow each other together.
+        invert: See `Splitter`.
+        most: See `Splitter`.
+    """
+    if behaviour == "contiguous":
+        behaviour = "isolate"
+        if not pattern.endswith(b"+"):
+            pattern = b"(" + pattern + b")+"
+    return Splitter(compile_pattern(pattern, captures=False), behaviour, invert, most)
+
+
+@functools.lru_cache(maxsize=64)
+def get_special_token_splitter(pattern: bytes) -> SpecialTokenSplitter:
+    """Return a splitter at special tokens, which is kept for later calls.
+
+    Args:
+        pattern: The pattern in UTF-8.
+    """
+    return SpecialTokenSplitter(compile_pattern(pattern))
