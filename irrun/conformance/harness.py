@@ -36,11 +36,17 @@ __all__ = [
     "Case",
     "build_model",
     "check_round_trips",
+    "compare_outputs",
+    "evaluate",
     "generate_cases",
+    "get_default_tolerance",
     "list_cases",
     "load_generators",
     "register_cases",
     "run_case",
+    "run_on_device",
+    "run_on_irrun",
+    "write_model",
 ]
 
 EXACT = (0.0, 0.0)
@@ -87,7 +93,7 @@ class Case:
     build: Callable[[], Any] | None = None
     opset: int | None = None
     outputs: Sequence[int] | None = None
-    normalize: Callable[[list[np.ndarray]], list[np.ndarray]] | None = None
+    normalize: Callable[[list[Any]], list[Any]] | None = None
     note: str = ""
 
     @property
@@ -119,19 +125,22 @@ def load_generators() -> None:
         importlib.import_module(module.name)
 
 
-def generate_cases(type: str, since: int) -> Iterator[Case]:
+def generate_cases(type: str, since: int, seed: int | None = None) -> Iterator[Case]:
     """Yield the cases of one operation.
 
-    The seed depends on the operation alone. The environment variable IRRUN_SEED adds an offset to it.
+    Args:
+        type: The type of the operation.
+        since: Its version.
+        seed: Added to a seed that depends on the operation alone. None is the environment variable IRRUN_SEED.
     """
-    seed = zlib.crc32(f"{type}-{since}".encode()) + int(os.environ.get("IRRUN_SEED", "0"))
-    return GENERATORS[type, since](np.random.default_rng(seed))
+    offset = int(os.environ.get("IRRUN_SEED", "0")) if seed is None else seed
+    return GENERATORS[type, since](np.random.default_rng(zlib.crc32(f"{type}-{since}".encode()) + offset))
 
 
 @cache
-def list_cases(type: str, since: int) -> tuple[Case, ...]:
+def list_cases(type: str, since: int, seed: int | None = None) -> tuple[Case, ...]:
     """Return the cases of one operation, which are generated once per process."""
-    return tuple(generate_cases(type, since))
+    return tuple(generate_cases(type, since, seed))
 
 
 def run_case(type: str, since: int, case: Case) -> None:
@@ -149,13 +158,13 @@ def run_case(type: str, since: int, case: Case) -> None:
     """
     model = build_model(type, since, case)
     values = case.parameter_values
-    with _write(model) as path:
-        results = {"optimized": _run_on_irrun(path, values), "plain": _run_on_irrun(path, values, optimize=False)}
+    with write_model(model) as path:
+        results = {"optimized": run_on_irrun(path, values), "plain": run_on_irrun(path, values, optimize=False)}
     if type in MODULES and not case.build and sum(x is not None for x in case.inputs) > 1:
         constants = [i for i, x in enumerate(case.inputs) if i and x is not None]
         with_constants = replace(case, constants=constants)
-        with _write(build_model(type, since, with_constants)) as path:
-            results["optimized with constants"] = _run_on_irrun(path, with_constants.parameter_values)
+        with write_model(build_model(type, since, with_constants)) as path:
+            results["optimized with constants"] = run_on_irrun(path, with_constants.parameter_values)
     confirmed, remarks = [], []
     if case.expected is not None:
         compare_results(results, [None if e is None else np.asarray(e) for e in case.expected], case, "expected")
@@ -207,7 +216,7 @@ def _describe_difference(oracle: Oracle, confirmed: Sequence[str], error: Assert
 
 
 @contextlib.contextmanager
-def _write(model: Any) -> Iterator[Path]:
+def write_model(model: Any) -> Iterator[Path]:
     """Write an ov.Model to files that exist until the end of the block, and yield the path."""
     import openvino as ov
 
@@ -226,7 +235,8 @@ def _get_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory()
 
 
-def _run_on_irrun(path: Path, values: Sequence[np.ndarray], *, optimize: bool = True) -> list[np.ndarray]:
+def run_on_irrun(path: Path, values: Sequence[np.ndarray], *, optimize: bool = True) -> list[np.ndarray]:
+    """Return the outputs that irrun computes in the declared types."""
     compiled = irrun.compile_model(path, optimize=optimize, precision="declared")
     result = compiled(list(values))
     return [np.array(result[i]) for i in range(len(compiled.outputs))]
@@ -308,7 +318,7 @@ def get_default_tolerance(dtype: np.dtype) -> tuple[float, float]:
     """Return (rtol, atol) of a few units in the last place."""
     import ml_dtypes
 
-    eps = float(ml_dtypes.finfo(dtype).eps)
+    eps = float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
     if dtype == np.float32:
         return 4e-6, 1e-6
     return (4 * eps, eps / 4) if dtype == np.float64 else (eps, eps / 8)
@@ -362,16 +372,29 @@ def build_model(type: str, since: int, case: Case) -> Any:
     return ov.Model([op.Result(output) for output in node.outputs()], parameters)
 
 
-@lru_cache(maxsize=1)
-def _get_core() -> Any:
+@cache
+def _get_core(device: str = "CPU") -> Any:
+    """Return a Core that computes in f32 on a device, as far as the device can be told."""
     import openvino as ov
 
     core = ov.Core()
-    core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
+    wanted = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    supported = core.get_property(device, "SUPPORTED_PROPERTIES")
+    core.set_property(device, {name: value for name, value in wanted.items() if name in supported})
     return core
 
 
-def _evaluate(model: Any, values: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+def evaluate(model: Any, values: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Return the outputs that OpenVINO's reference implementation computes.
+
+    Args:
+        model: The ov.Model.
+        values: The inputs.
+        shapes: The shapes of the outputs.
+
+    Raises:
+        RuntimeError: An operation has no reference implementation.
+    """
     import openvino as ov
 
     # Some operations do not resize outputs of dynamic shape before they write to them, so they are allocated here.
@@ -384,12 +407,21 @@ def _evaluate(model: Any, values: Sequence[np.ndarray], shapes: Sequence[tuple[i
     return [from_tensor(t) for t in outputs]
 
 
-def _run_on_cpu(model: Any, values: Sequence[np.ndarray], _: object = None) -> list[np.ndarray]:
-    request = _get_core().compile_model(model, "CPU").create_infer_request()
+def run_on_device(model: Any, values: Sequence[np.ndarray], device: str) -> list[np.ndarray]:
+    """Return the outputs that a device of OpenVINO computes in f32.
+
+    Raises:
+        RuntimeError: The device does not support the model.
+    """
+    request = _get_core(device).compile_model(model, device).create_infer_request()
     for i, x in enumerate(values):
         request.set_input_tensor(i, to_tensor(x))
     request.infer()
     return [from_tensor(request.get_output_tensor(i)) for i in range(len(model.outputs))]
+
+
+def _run_on_cpu(model: Any, values: Sequence[np.ndarray], _: object = None) -> list[np.ndarray]:
+    return run_on_device(model, values, "CPU")
 
 
 def _agrees_in_batch(type: str, since: int, case: Case, results: dict[str, list[np.ndarray]]) -> bool:
@@ -459,6 +491,6 @@ def is_unsafe(case: Case) -> bool:
 
 #: Implementations of OpenVINO -> functions that compute the outputs of a model with them.
 COMPUTE: dict[str, Callable[..., list[np.ndarray]]] = {
-    "evaluate": _evaluate,
+    "evaluate": evaluate,
     "cpu": _run_on_cpu,
 }

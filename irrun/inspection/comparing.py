@@ -89,8 +89,9 @@ def compare(
     Args:
         model: The model, or the path of its .xml file.
         against: Another model, or the path of its .xml file; "f64" for the same model in f64; "openvino", followed
-            by a device and a precision if required ("openvino:bf16", "openvino:GPU:f16"); or arrays by name: a
-            `Trace`, a mapping, or the path of a .trace, .npz or .safetensors file or of a folder of .npy files.
+            by a device and a precision if required ("openvino:bf16", "openvino:GPU:f16"), or by "reference" for
+            `Model.evaluate`; or arrays by name: a `Trace`, a mapping, or the path of a .trace, .npz or .safetensors
+            file or of a folder of .npy files.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         factor: The tolerance of a layer as a multiple of its own rounding error, which is measured in f64. By default
             64, or 2 if irrun computes the reference.

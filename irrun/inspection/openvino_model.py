@@ -22,6 +22,7 @@ from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError
 from irrun.inspection.keys import KeyTable, find_constant_layers
 from irrun.inspection.metrics import Metrics, measure
+from irrun.inspection.openvino_evaluate import REFERENCE, ReferenceModel
 from irrun.inspection.openvino_precision import (
     Target,
     count_precisions,
@@ -208,6 +209,8 @@ class OpenVinoModel:
         return keys, self._core.read_model(xml)
 
     def _compile(self, source: Any) -> Any:
+        if self.target.device == REFERENCE:
+            return ReferenceModel(self._openvino, source)
         return self._core.compile_model(source, self.target.device, self._config)
 
     def _infer(self, compiled: Any, arguments: Sequence[Array]) -> list[Array]:

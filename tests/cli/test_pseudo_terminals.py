@@ -44,6 +44,7 @@ CALLS = {
     "profile": ["profile", "model.xml", "--input", "x.npy", "--runs", "1"],
     "bench": ["bench", "model.xml", "--input", "x.npy", "--runs", "1"],
     "check": ["check", "model.xml", "--input", "x.npy", "--as", "f16"],
+    "conformance": ["conformance", "--ops", "Nothing*"],
 }
 #: What is measured differs between runs, and so does the size of a file with times.
 MEASURED = ("profile", "report", "bench")

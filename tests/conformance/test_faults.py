@@ -59,8 +59,8 @@ def test_fault_is_shown_by_its_processors_only(name: str, request: pytest.Fixtur
 def test_faults_of_cases_are_in_the_table() -> None:
     used = {name for type, since in GENERATORS for case in list_cases(type, since) for name in case.faults}
     assert used <= FAULTS.keys()
-    # Two are known from programs, one from models with several layers.
-    assert FAULTS.keys() - used == {"plugin-deformable-convolution", "plugin-hard-sigmoid", "plugin-variable"}
+    # They are known from programs and from models with several layers.
+    assert FAULTS.keys() - used == {"plugin-deformable-convolution", "plugin-hard-sigmoid"}
 
 
 def test_faults_are_described() -> None:
@@ -118,7 +118,7 @@ def test_difference_of_irrun_is_a_failure(monkeypatch) -> None:
 
     with pytest.raises(AssertionError, match="expected"):
         run_case("Add", 1, make_case(faults=["plugin-bytes"], expected=[np.array([45], np.uint8)]))
-    monkeypatch.setattr("irrun.conformance.harness._run_on_irrun", lambda *_, **__: [np.array([45], np.uint8)])
+    monkeypatch.setattr("irrun.conformance.harness.run_on_irrun", lambda *_, **__: [np.array([45], np.uint8)])
     with pytest.raises(AssertionError, match="irrun differs from the reference implementation:"):
         run_case("Add", 1, make_case(faults=["plugin-bytes"]))
 

@@ -668,8 +668,11 @@ def _make_if_in_iterator_case(rng, condition):
 # --------------------------------------------------------------------------------- state and structural operations
 
 
-def _make_stateful_case(rng, dtype, shape, version, with_initial=True):
-    """Return a case with a variable that accumulates the input, run once from the initial value."""
+def _make_stateful_case(rng, dtype, shape, version, with_initial=True, difference=False):
+    """Return a case with a variable that accumulates the input, run once from the initial value.
+
+    With `difference`, the input is assigned, and the output is its difference to the previous one.
+    """
     x = np.abs(rng.normal(size=shape) * 10).astype(dtype)  # the CPU plugin saturates u8
 
     def build():
@@ -692,11 +695,16 @@ def _make_stateful_case(rng, dtype, shape, version, with_initial=True):
         else:
             variable = Variable(info)
             read = ov.opset6.read_value(initial if with_initial else variable, *([variable] if with_initial else []))
-            total = o.add(read, px)
-            assign = ov.opset6.assign(total, variable)
+            total = o.subtract(px, read) if difference else o.add(read, px)
+            assign = ov.opset6.assign(px if difference else total, variable)
         return ov.Model([ov.op.Result(total.output(0))], [assign], [px])
 
-    return Case([x], build=build, note=f"{np.dtype(dtype)} {shape}")
+    note = f"{np.dtype(dtype)} {shape}"
+    if difference:
+        return Case(
+            [x], build=build, faults=["plugin-variable"], expected=[x - dtype(3)], note=f"{note}, the input is assigned"
+        )
+    return Case([x], build=build, note=note)
 
 
 @register_cases("ReadValue", since=3)
@@ -721,6 +729,7 @@ def read_value_6(rng):
 def assign_6(rng):
     for dtype, shape in itertools.product((F32, np.int32), ((2, 3), (4,), (1, 1, 2), ())):
         yield _make_stateful_case(rng, dtype, shape, 6)
+    yield _make_stateful_case(rng, F32, (4,), 6, difference=True)
 
 
 @register_cases("Parameter", since=1)

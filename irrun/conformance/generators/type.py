@@ -79,9 +79,9 @@ def build_conversion_model(source, values, targets, through=None):
 
 def evaluate_model(model):
     """Compute the outputs of a model with the reference implementation."""
-    from irrun.conformance.harness import _evaluate
+    from irrun.conformance.harness import evaluate
 
-    return _evaluate(model, [], [()] * len(model.outputs))
+    return evaluate(model, [], [()] * len(model.outputs))
 
 
 @register_cases("Convert", since=1)

@@ -7,13 +7,14 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from irrun.errors import escape_unprintable
 
-__all__ = ["encode_json", "render_page"]
+__all__ = ["encode_json", "fill_template", "make_policy", "read_asset", "render_page"]
 
 #: The scripts of the page, in the order in which they are joined. They share one scope.
 SCRIPTS = (
@@ -38,25 +39,44 @@ def render_page(data: dict[str, Any], title: str) -> str:
         title: The title.
     """
     style, script, vendor = _read_asset("report.css"), _join_scripts(), _read_asset("vendor.js")
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src {_hash(vendor)} {_hash(script)}",
-            f"style-src {_hash(style)}",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
     parts = {
-        "policy": policy,
+        "policy": make_policy([vendor, script], style),
         "title": html.escape(escape_unprintable(title)),
         "style": style,
         "vendor": vendor,
         "script": script,
         "data": encode_json(data),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read_asset("page.html"))
+    return fill_template(_read_asset("page.html"), parts)
+
+
+def fill_template(template: str, parts: Mapping[str, str]) -> str:
+    """Return a template in which each `{{name}}` is replaced.
+
+    Args:
+        template: The template.
+        parts: What the names are replaced by.
+    """
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+def make_policy(scripts: Sequence[str], style: str) -> str:
+    """Return a Content-Security-Policy that allows inline scripts and an inline style, and nothing else.
+
+    Args:
+        scripts: The scripts.
+        style: The style.
+    """
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {' '.join(map(_hash, scripts))}",
+            f"style-src {_hash(style)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
 
 
 def encode_json(data: Any) -> str:
@@ -80,9 +100,19 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-@cache
 def _read_asset(name: str) -> str:
-    text = (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+    return read_asset(__package__, name)
+
+
+@cache
+def read_asset(package: str, name: str) -> str:
+    """Return the text of a file in the folder `assets` of a package.
+
+    Args:
+        package: The qualified name of the package.
+        name: The name of the file.
+    """
+    text = (files(package) / "assets" / name).read_text(encoding="utf-8")
     if name.endswith((".js", ".css")) and re.search(r"</(script|style)", text, re.IGNORECASE):
         raise AssertionError(f"{name} contains an end tag")
     return text.replace("\r\n", "\n")
