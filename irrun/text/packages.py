@@ -7,7 +7,7 @@ from types import ModuleType
 
 from irrun.errors import InputError
 
-__all__ = ["import_regex"]
+__all__ = ["import_regex", "import_sentencepiece"]
 
 
 @functools.cache
@@ -22,4 +22,19 @@ def import_regex() -> ModuleType:
     except ImportError:
         raise InputError("regular expressions of tokenizers require regex: pip install 'irrun[text]'") from None
     module: ModuleType = regex
+    return module
+
+
+@functools.cache
+def import_sentencepiece() -> ModuleType:
+    """Return the package `sentencepiece`.
+
+    Raises:
+        InputError: It is not installed.
+    """
+    try:
+        import sentencepiece
+    except ImportError:
+        raise InputError("embedded models of SentencePiece require sentencepiece: pip install sentencepiece") from None
+    module: ModuleType = sentencepiece
     return module

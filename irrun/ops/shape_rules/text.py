@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from irrun.ops.shape_rules.axes import get_dimension
 from irrun.ops.shape_rules.dimensions import make_dimension
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs
@@ -83,3 +84,30 @@ def infer_decoded_tokens(inputs: Inputs) -> Shapes:
     ids = inputs.get_shape(0)
     rows = _LIST if ids is None else PartialShape(ids[:1])
     return [rows, rows, _LIST, _LIST, _LIST]
+
+
+@rule
+def infer_ragged_tokens(inputs: Inputs) -> Shapes:
+    """Return the shape of the rows twice, and [tokens]."""
+    rows = inputs.get_shape(0)
+    return [rows, rows, _LIST]
+
+
+@rule
+def infer_sparse_tokens(inputs: Inputs) -> Shapes:
+    """Return [tokens, 2], [tokens] and [2]."""
+    return [PartialShape([UNBOUNDED, 2]), _LIST, PartialShape([2])]
+
+
+@rule
+def infer_decoded_rows(inputs: Inputs) -> Shapes:
+    """Return the number of rows of the second input twice, and [bytes]."""
+    rows = PartialShape([get_dimension(inputs.get_shape(1), 0) or UNBOUNDED])
+    return [rows, rows, _LIST]
+
+
+@rule
+def infer_flat_strings(inputs: Inputs) -> Shapes:
+    """Return [strings]."""
+    shape = inputs.get_shape(0)
+    return [shape if shape is not None and len(shape) == 1 else _LIST]

@@ -1,0 +1,163 @@
+"""Models of SentencePiece that files embed, which the package `sentencepiece` runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from irrun.errors import InputError
+from irrun.text.packages import import_sentencepiece
+from irrun.text.patterns import compile_pattern, prepare
+
+__all__ = ["SentencePieceModel", "SpecialTokens", "read_model"]
+
+_META = re.compile(rb"[.^$*+?()\[\]{}|\\]")
+_LETTERS = re.compile(rb"[A-Za-z]*")
+#: What a piece looks like that stands for a byte. Other digits stand for the byte 255.
+_BYTE_PIECE = re.compile(rb"<0x..>", re.DOTALL)
+_BYTES = {b"<0x%02X>" % byte: bytes([byte]) for byte in range(256)}
+
+
+class SentencePieceModel:
+    """A model of SentencePiece.
+
+    Args:
+        content: The serialized model.
+
+    Raises:
+        InputError: It is no model, or the package `sentencepiece` is not installed.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        package = import_sentencepiece()
+        self._processor: Any = package.SentencePieceProcessor()
+        if not content:
+            raise InputError("the model of SentencePiece is empty")
+        try:
+            self._processor.LoadFromSerializedProto(content)
+        except (RuntimeError, ValueError, OSError) as error:
+            raise InputError(f"the model of SentencePiece cannot be read: {_get_reason(error)}") from None
+        self.size: int = self._processor.GetPieceSize()
+        self._pieces: list[bytes] | None = None
+
+    def get_begin(self) -> int:
+        """Return the id of the begin of a sentence.
+
+        Raises:
+            InputError: The model has none.
+        """
+        return self._check_defined("begin", self._processor.bos_id())
+
+    def get_end(self, required: bool = True) -> int:
+        """Return the id of the end of a sentence; -1 if the model has none.
+
+        Args:
+            required: Whether it is an error if the model has none.
+
+        Raises:
+            InputError: The model has none.
+        """
+        end: int = self._processor.eos_id()
+        return self._check_defined("end", end) if required else end
+
+    def _check_defined(self, name: str, value: int) -> int:
+        if value < 0:
+            raise InputError(f"the model of SentencePiece has no token for the {name} of a sentence")
+        return value
+
+    def encode(self, text: bytes, sampling: tuple[int, float] | None = None) -> list[int]:
+        """Return the tokens of a text.
+
+        Args:
+            text: The text.
+            sampling: The number of candidates to sample from, all if it is negative, and how much their scores count;
+                None for the best tokens.
+        """
+        try:
+            if sampling is None:
+                found: list[int] = self._processor.Encode(text, out_type=int)
+            else:
+                count, alpha = sampling
+                found = self._processor.Encode(text, out_type=int, enable_sampling=True, nbest_size=count, alpha=alpha)
+        except RuntimeError as error:
+            raise InputError(f"SentencePiece cannot encode a text: {_get_reason(error)}") from None
+        return found
+
+    def decode(self, tokens: Sequence[int]) -> bytes:
+        """Return the text of tokens; those above the vocabulary are left out.
+
+        Raises:
+            InputError: A token is negative.
+        """
+        known = self._select(tokens)
+        text = self._processor.Decode(known) if known else ""
+        return text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogateescape")
+
+    def join_pieces(self, tokens: Sequence[int]) -> bytes:
+        """Return the pieces of tokens as they are; those above the vocabulary are left out.
+
+        Raises:
+            InputError: A token is negative.
+        """
+        if self._pieces is None:
+            self._pieces = [_make_piece(self._processor.IdToPiece(i)) for i in range(self.size)]
+        pieces = self._pieces
+        return b"".join([pieces[token] for token in self._select(tokens)])
+
+    def _select(self, tokens: Sequence[int]) -> list[int]:
+        if tokens and min(tokens) < 0:
+            raise InputError(f"the token {min(tokens)} is negative")
+        size = self.size
+        return [token for token in tokens if token < size]
+
+
+def read_model(content: Any) -> SentencePieceModel:
+    """Return the model of an array of bytes."""
+    return SentencePieceModel(content.tobytes())
+
+
+class SpecialTokens:
+    """Tokens that a text is split at before the model encodes it.
+
+    A token of letters only must begin or end at a border of a word.
+
+    Args:
+        tokens: The tokens.
+        ids: Their ids. Of equal tokens, the first counts.
+    """
+
+    def __init__(self, tokens: Sequence[bytes], ids: Sequence[int]) -> None:
+        self.ids: dict[bytes, int] = dict(zip(reversed(tokens), reversed(ids), strict=True))
+        source = b""
+        for token in tokens:
+            if source:
+                source += b"|"
+            quoted = _META.sub(rb"\\\g<0>", token)
+            source += rb"\b%b|%b\b" % (quoted, quoted) if _LETTERS.fullmatch(token) else quoted
+        self._pattern = compile_pattern(source)
+
+    def split(self, text: bytes) -> Iterator[tuple[bytes, int | None]]:
+        """Yield each text before a token with the id of the token, and the rest with None.
+
+        Args:
+            text: The text.
+        """
+        decoded = text.decode("utf-8", "surrogateescape")
+        position = 0
+        for match in self._pattern.find_matches(prepare(decoded)):
+            start, end = match.span()
+            token = decoded[start:end].encode("utf-8", "surrogateescape")
+            yield decoded[position:start].encode("utf-8", "surrogateescape"), self.ids[token]
+            position = end
+        yield decoded[position:].encode("utf-8", "surrogateescape"), None
+
+
+def _make_piece(piece: str | bytes) -> bytes:
+    """Return what a piece stands for in a stream: itself or a byte."""
+    encoded = piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogateescape")
+    return _BYTES.get(encoded, b"\xff") if _BYTE_PIECE.fullmatch(encoded) else encoded
+
+
+def _get_reason(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

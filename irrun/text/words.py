@@ -1,0 +1,136 @@
+"""Words that tokenizers encode one by one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from irrun.deadlines import check_time
+from irrun.limits import check_allocation
+from irrun.text.ragged import check_ranges, check_strings, expand_ranges, make_bounds
+
+__all__ = ["Memo", "WordEncoder", "encode_rows", "read_vocabulary", "shorten"]
+
+Array = np.ndarray[Any, Any]
+T = TypeVar("T")
+
+#: Words whose results are kept at most.
+MAX_WORDS = 1 << 17
+#: Bytes of a word up to which its result is kept.
+MAX_KEPT_BYTES = 1 << 10
+#: Words that are encoded at once.
+BLOCK = 1 << 16
+#: Bytes that a token of a vocabulary takes in memory, besides its text.
+TOKEN_BYTES = 160
+
+
+class Memo(Generic[T]):
+    """Results of a function of words, of which the latest are kept."""
+
+    def __init__(self) -> None:
+        self._results: dict[bytes, T] = {}
+
+    def look_up(self, words: Sequence[bytes], encode: Callable[[bytes], T]) -> list[T]:
+        """Return the result of each word.
+
+        Args:
+            words: The words.
+            encode: The function of a word.
+        """
+        results = self._results
+        found = list(map(results.get, words))
+        if None not in found:
+            return found  # type: ignore[return-value]
+        computed = {}
+        for word in {word for word, result in zip(words, found, strict=True) if result is None}:
+            if len(word) > MAX_KEPT_BYTES:
+                check_time()
+            computed[word] = encode(word)
+        if len(results) + len(computed) > MAX_WORDS:
+            self._results = results = {}
+        results.update((word, result) for word, result in computed.items() if len(word) <= MAX_KEPT_BYTES)
+        return [computed[word] if result is None else result for word, result in zip(words, found, strict=True)]
+
+
+class WordEncoder(ABC):
+    """Encodes words, each of which has the same tokens wherever it is."""
+
+    def __init__(self) -> None:
+        self._words: Memo[tuple[int, ...]] = Memo()
+
+    @abstractmethod
+    def encode(self, word: bytes) -> tuple[int, ...]:
+        """Return the ids of the tokens of a word."""
+
+    def encode_all(self, words: Sequence[bytes]) -> list[tuple[int, ...]]:
+        """Return the ids of the tokens of each word."""
+        return self._words.look_up(words, self.encode)
+
+
+def encode_rows(
+    encoder: WordEncoder, row_begins: Array, row_ends: Array, begins: Array, ends: Array, chars: Array
+) -> tuple[Array, Array, Array]:
+    """Return the tokens of rows of words.
+
+    Args:
+        encoder: What encodes a word.
+        row_begins: Where each row begins among the words, i32, any shape.
+        row_ends: Where each row ends, the shape of `row_begins`.
+        begins: Where each word begins in the text, i32 of any shape.
+        ends: Where each word ends, the shape of `begins`.
+        chars: The text, u8 [bytes].
+
+    Returns:
+        Where the tokens of each row begin and end, i32 of the shape of `row_begins`, and the tokens, i32 [number].
+
+    Raises:
+        InputError: The rows exceed the words, or the words exceed the text.
+    """
+    check_strings(begins, ends, chars)
+    check_ranges(row_begins, row_ends, begins.size)
+    flat_begins, flat_ends = begins.reshape(-1), ends.reshape(-1)
+    first, last = row_begins.reshape(-1), row_ends.reshape(-1)
+    if not (first.size and first[0] == 0 and last[-1] == begins.size and (first[1:] == last[:-1]).all()):
+        selected = expand_ranges(first, last)
+        flat_begins, flat_ends = flat_begins[selected], flat_ends[selected]
+    text, counts, tokens = chars.tobytes(), [0], []
+    for start in range(0, flat_begins.size, BLOCK):
+        check_time()
+        block = slice(start, start + BLOCK)
+        words = [text[a:b] for a, b in zip(flat_begins[block].tolist(), flat_ends[block].tolist(), strict=True)]
+        encoded = encoder.encode_all(words)
+        counts += map(len, encoded)
+        tokens.append(np.fromiter(chain.from_iterable(encoded), np.int32))
+    totals = np.cumsum(counts)
+    stops = np.cumsum(last.astype(np.int64) - first)
+    row_counts = totals[stops] - totals[stops - (last - first)]
+    bounds = make_bounds(row_counts, row_begins.shape)
+    return *bounds, np.concatenate(tokens) if tokens else np.empty(0, np.int32)
+
+
+def read_vocabulary(begins: Array, ends: Array, chars: Array) -> list[bytes]:
+    """Return the tokens of a vocabulary.
+
+    Args:
+        begins: Where each token begins, i32.
+        ends: Where each token ends, the shape of `begins`.
+        chars: The text, u8 [bytes].
+
+    Raises:
+        InputError: The tokens exceed the text, or the memory limit.
+    """
+    check_strings(begins, ends, chars)
+    total = int(ends.sum(dtype=np.int64) - begins.sum(dtype=np.int64))
+    check_allocation((total + TOKEN_BYTES * begins.size,), np.dtype(np.uint8))
+    text = chars.tobytes()
+    return [text[a:b] for a, b in zip(begins.reshape(-1).tolist(), ends.reshape(-1).tolist(), strict=True)]
+
+
+def shorten(text: bytes) -> str:
+    """Return a token as messages show it."""
+    decoded = text.decode("utf-8", "backslashreplace")
+    return repr(decoded if len(decoded) <= 40 else decoded[:37] + "...")
