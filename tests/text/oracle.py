@@ -43,5 +43,6 @@ class Oracle:
     def run(self, inputs):
         """Return the outputs as a list."""
         values = [value for position, value in enumerate(inputs) if position not in self.constants]
-        results = self.compiled([v if v.dtype == object else openvino.Tensor(v) for v in values])
-        return [np.array(results[port]) for port in range(len(self.compiled.outputs))]
+        results = self.compiled([v.astype(str) if v.dtype.kind == "O" else openvino.Tensor(v) for v in values])
+        outputs = [np.array(results[port]) for port in range(len(self.compiled.outputs))]
+        return [output.astype(object) if output.dtype.kind in "SU" else output for output in outputs]

@@ -16,7 +16,7 @@ pytest.importorskip("openvino_tokenizers")
 
 from text.generators import make_ragged, make_strings
 from text.oracle import Oracle
-from text.strings import run, to_strings, to_u8
+from text.strings import from_strings, run, to_strings, to_u8
 
 COUNT = int(os.environ.get("IRRUN_TEXT_INPUTS", "20"))
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -266,3 +266,72 @@ def test_ragged_to_ragged(random):
     for _ in range(COUNT):
         ids = np.sort(random.integers(0, 8, int(random.integers(0, 20)))).astype(np.int32)
         compare("RaggedToRagged", [ids, np.array(8, np.int32)])
+
+
+def test_equal_str(random):
+    for _ in range(COUNT):
+        first = to_strings(*random.choice(["a", "b", "", "中"], int(random.choice([0, 1, 8]))))
+        second = to_strings(*random.choice(["a", "b", "", "中"], int(random.choice([0, 1, 8]))))
+        compare("EqualStr", [*first, *second])
+
+
+def test_numeric_to_string(random):
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-5, 123456.7, 1234567.0, 1e20, 0.1, 1 / 3]
+    types = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")  # the plugin passes boolean as u8
+    for i in range(COUNT):
+        dtype = np.dtype(types[i % len(types)])
+        # The plugin computes 64 bits as 32, and unsigned integers of 32 bits as signed ones.
+        narrow = {"i8": "i4", "u4": "u2", "u8": "u2", "f8": "f4"}.get(dtype.str[1:], dtype.str)
+        bits = random.integers(0, 256, 6 * np.dtype(narrow).itemsize, np.uint8)
+        with np.errstate(all="ignore"):
+            data = bits.view(narrow).astype(dtype).reshape(2, 3)
+        if dtype.kind == "f":
+            data.reshape(-1)[:3] = np.array(random.choice(special, 3), np.float32)
+        if dtype == np.float64:
+            data = np.nan_to_num(data, posinf=1.0, neginf=-1.0)
+        compare("NumericToString", [data])
+
+
+def test_string_to_hash_bucket(random):
+    for i in range(COUNT):
+        sizes = random.integers(0, (5, 20, 40, 70, 200)[i % 5], 12)
+        bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        chars = random.integers(0, 256, bounds[-1], np.uint8)
+        begins, ends = bounds[:-1].reshape(3, 4), bounds[1:].reshape(3, 4)
+        compare("StringToHashBucket", [begins, ends, chars], {"num_buckets": int(random.integers(1, 1 << 40))})
+
+
+def test_contrib_string_join(random):
+    shapes = ((), (1,), (5,), (2, 3), (0, 3), (3, 0), (2, 3, 2), (1, 1))
+    for i in range(COUNT):
+        shape = shapes[i % len(shapes)]
+        begins, ends, chars = make_strings(random, int(np.prod(shape)), i % 2, most=2)
+        axis = np.array(random.integers(-len(shape), max(len(shape), 1)), (np.int32, np.int64)[i % 2])
+        inputs = [begins.reshape(shape), ends.reshape(shape), chars, to_u8((", ", "", "x")[i % 3]), axis]
+        compare("ContribStringJoin", inputs, {}, (-1, -2))
+
+
+def test_contrib_string_split(random):
+    shapes = ((), (5,), (2, 3), (0, 3), (2, 3, 2))
+    for i in range(COUNT):
+        shape = shapes[i % len(shapes)]
+        texts = ["".join(random.choice([",", "a", ", ", "bc"], 5)) for _ in range(int(np.prod(shape)))]
+        inputs = [*to_strings(*texts, shape=shape), to_u8((",", ", ", "")[i % 3]), np.array(bool(random.integers(2)))]
+        compare("ContribStringSplit", inputs, {}, (-2,))
+
+
+def test_string_tensor_unpack(random):
+    for _ in range(COUNT // 2):
+        begins, ends, chars = make_strings(random, 6, False)
+        header = np.array([6, *begins[:1], *ends], np.int32)
+        compare("StringTensorUnpack", [np.concatenate([header.view(np.uint8), chars])], {"mode": "begins_ends"})
+        strings = np.empty((2, 3), object)
+        strings.reshape(-1)[:] = from_strings(begins, ends, chars)
+        compare("StringTensorUnpack", [strings], {"mode": "begins_ends"})
+        compare("StringTensorPack", [begins, ends, chars], {"mode": "begins_ends"})
+
+
+def test_ragged_tensor_pack(random):
+    for _ in range(COUNT // 4):
+        data = random.integers(0, 9, (10, 2)).astype(np.float32)
+        compare("RaggedTensorPack", [*make_ragged(random, 4, 10, True), data])

@@ -111,3 +111,36 @@ def infer_flat_strings(inputs: Inputs) -> Shapes:
     """Return [strings]."""
     shape = inputs.get_shape(0)
     return [shape if shape is not None and len(shape) == 1 else _LIST]
+
+
+@rule
+def infer_extension_strings(inputs: Inputs) -> Shapes:
+    """Return the shape of the strings twice, which is unknown if they may be packed, and [bytes]."""
+    return [None, None, _LIST]
+
+
+@rule
+def infer_list(inputs: Inputs) -> Shapes:
+    """Return [n]."""
+    return [_LIST]
+
+
+@rule
+def infer_joined_strings(inputs: Inputs) -> Shapes:
+    """Return the shape of the strings without an axis twice, and [bytes]."""
+    shape, axis = inputs.get_shape(0), inputs.get_array(4)
+    if shape is None:
+        return [None, None, _LIST]
+    kept = [UNBOUNDED] * max(len(shape) - 1, 0)
+    if axis is not None and axis.size == 1 and -len(shape) <= int(axis.reshape(-1)[0]) < len(shape):
+        kept = [*shape]
+        del kept[int(axis.reshape(-1)[0])]
+    return [PartialShape(kept), PartialShape(kept), _LIST]
+
+
+@rule
+def infer_split_strings(inputs: Inputs) -> Shapes:
+    """Return [parts, rank + 1], the number of parts twice, [bytes], and [rank + 1]."""
+    shape = inputs.get_shape(0)
+    rank = UNBOUNDED if shape is None else make_dimension(len(shape) + 1, len(shape) + 1)
+    return [PartialShape([UNBOUNDED, rank]), _LIST, _LIST, _LIST, PartialShape([rank])]
