@@ -122,7 +122,7 @@ class GraphExporter:
                 continue
             try:
                 self._export_layer(layer)
-            except (IrrunError, ValueError, KeyError, IndexError, TypeError, NotImplementedError) as error:
+            except (IrrunError, ArithmeticError, ValueError, LookupError, TypeError, NotImplementedError) as error:
                 message = error.message if isinstance(error, IrrunError) else f"{type(error).__name__}: {error}"
                 self.failures.append(f"{layer.describe()}: {message}")
                 self._replace(layer)
@@ -265,10 +265,8 @@ def _apply_rule(rule: Rule, site: Site, operation: Operation) -> list[Value]:
         position = error.position
         declared = operation.inputs[position] if position < len(operation.inputs) else None
         rank = site[0].rank
-        shape = site[position].shape
-        is_single = shape is not None and shape.is_static and math.prod(shape.get_max_shape()) == 1
         is_axis = declared is not None and declared.name == "axis" and site[position].type.is_integer
-        if not is_axis or not rank or not is_single:
+        if not is_axis or not rank:
             raise
     axis = cast(op("Reshape", site[position], constant(np.zeros(0, np.int64))), "i64")
     axis = op("Where", axis < 0, axis + rank, axis)

@@ -444,6 +444,8 @@ def _choose_type(operation: str, variable: str, element_type: ElementType, schem
             return element_type
         raise UnsupportedError(f"ONNX does not have the element type {element_type}")
     supported = row.split()
+    if operation == "Pad" and schema.since_version < 21 and "bf16" in supported:
+        supported.remove("bf16")  # the kernels of older versions lack it
     for name in (element_type.name, *_CARRIERS.get(element_type.name, ())):
         if name in supported:
             return ELEMENT_TYPES[name]

@@ -133,14 +133,14 @@ class Site:
         self.get_rank(position)
         return [int(d) if isinstance(d, int) else None for d in self[position].shape or ()]
 
-    def get_static_shape(self, position: int) -> list[int]:
-        """Return the dimensions of an input.
+    def get_static_shape(self, position: int, start: int = 0) -> list[int]:
+        """Return the dimensions of an input from an axis on.
 
         Raises:
             UnsupportedError: One of them is dynamic.
         """
-        shape = [d for d in self.get_shape(position) if d is not None]
-        if len(shape) != self.get_rank(position):
+        shape = [d for d in self.get_shape(position)[start:] if d is not None]
+        if len(shape) != max(0, self.get_rank(position) - start):
             raise UnsupportedError(f"input {position} has the dynamic shape {self[position].shape}")
         return shape
 

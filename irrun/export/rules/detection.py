@@ -85,13 +85,14 @@ def _place_in_rows(rows: Value, row_count: Value) -> tuple[Value, Value]:
 def export_proposal(site: Site) -> list[Value]:
     """Export Proposal."""
     probabilities, regression, info = site[0], site[1], reshape(site[2], [-1])
-    images, channels, height, width = site.get_static_shape(0)
+    channels, height, width = site.get_static_shape(0, 1)
+    images = get_dimension(probabilities, 0)
     is_tensorflow = site.framework == "tensorflow"
     anchors = _make_anchors(site.base_size, site.ratio, site.scale, is_tensorflow=is_tensorflow)
     count, post = len(anchors), int(site.post_nms_topn)
     rows, columns = slice_axis(info, 0, 1), slice_axis(info, 1, 2)
     size = concat([rows, columns] if is_tensorflow else [columns, rows])
-    length = site.get_static_shape(2)[-1]
+    length = site.get_static_shape(2, site.get_rank(2) - 1)[-1]
     minimum = slice_axis(info, 2, 3)
     if length > 3:
         minimum = concat([slice_axis(info, 3, 4), minimum])
@@ -101,7 +102,7 @@ def export_proposal(site: Site) -> list[Value]:
     cells = (cells[..., ::-1] if is_tensorflow else cells) * F32(site.feat_stride)
     priors = constant(cells[:, :, None, [0, 1, 0, 1]] + anchors)
     boxes = _clip_boxes(priors, size) if is_tensorflow else priors
-    split = reshape(regression, [images, count, 4, height, width])
+    split = reshape(regression, [-1, count, 4, height, width])
     deltas = op("Transpose", split, perm=[0, 3, 4, 1, 2])
     divisors = np.array([site.box_coordinate_scale] * 2 + [site.box_size_scale] * 2, F32)
     boxes = _apply_deltas(unsqueeze(boxes, [0]), deltas / constant(divisors), offset, inclusive=False)
@@ -111,7 +112,7 @@ def export_proposal(site: Site) -> list[Value]:
     is_large = op("ReduceMin", cast(second - first + offset >= minimum, "i32"), constant([-1]), keepdims=0)
     scores = op("Transpose", slice_axis(probabilities, count, 2 * count, 1), perm=[0, 2, 3, 1]) * cast(is_large, "f32")
     total = count * height * width
-    scores, boxes = reshape(scores, [images, total]), reshape(boxes, [images, total, 4])
+    scores, boxes = reshape(scores, [-1, total]), reshape(boxes, [-1, total, 4])
     limit = min(int(site.pre_nms_topn), total)
     scores, order = sort_rows(scores, constant([limit]))
     boxes = op("GatherElements", boxes, expand(unsqueeze(order, [2]), constant([1, 1, 4])), axis=1)
@@ -122,16 +123,16 @@ def export_proposal(site: Site) -> list[Value]:
     if site.normalize:
         best = best / concat([size, size])
     image = gather(selected, constant(0), 1)
-    number, counts = _place_in_rows(image, constant([images]))
+    number, counts = _place_in_rows(image, images)
     place = unsqueeze(image * post + number, [1])
     positions = constant(np.arange(post)[np.newaxis])
     ends = op("Equal", positions, unsqueeze(counts, [1]))
-    column = reshape(where(ends, constant(-1.0), 0.0), [images * post, 1])
-    empty = concat([column, constant(np.zeros((images * post, 4), F32))], 1)
+    column = reshape(where(ends, constant(-1.0), 0.0), [-1, 1])
+    empty = concat([column, expand(constant(0.0), concat([images * post, constant([4])]))], 1)
     rois = op("ScatterND", empty, place, concat([unsqueeze(cast(image, "f32"), [1]), best], 1))
     if len(site.types) == 1:
         return [rois]
-    chances = op("ScatterND", constant(np.zeros(images * post, F32)), place, confidence)
+    chances = op("ScatterND", expand(constant(0.0), images * post), place, confidence)
     assert channels == 2 * count
     return [rois, chances]
 
@@ -194,11 +195,13 @@ def export_single_proposals(site: Site) -> list[Value]:
     return [_pad_rows(best, post), _pad_rows(confidence, post)]
 
 
-def _pad_rows(value: Value, count: int) -> Value:
+def _pad_rows(value: Value, count: int | Value) -> Value:
     """Extend the first axis to a length by zeros."""
     rest = list(value.shape[1:]) if value.shape is not None else None
     rank = value.rank
-    missing = constant([count]) - op("Shape", value, result="i64", start=0, end=1)
+    missing = (count if isinstance(count, Value) else constant([count])) - op(
+        "Shape", value, result="i64", start=0, end=1
+    )
     missing = op("Max", missing, constant(0))
     tail = op("Shape", value, result="i64", start=1)
     assert rest is None or rank is not None
@@ -237,8 +240,8 @@ def export_topk_rois(site: Site) -> Value:
 def export_prior_grid(site: Site) -> Value:
     """Export ExperimentalDetectronPriorGridGenerator."""
     priors = site[0]
-    height, width = site.get_static_shape(1)[2:]
-    image_height, image_width = site.get_static_shape(2)[2:]
+    height, width = site.get_static_shape(1, 2)
+    image_height, image_width = site.get_static_shape(2, 2) if not (site.stride_x and site.stride_y) else (0, 0)
     rows, columns = site.h or height, site.w or width
     step_y = F32(site.stride_y) or F32(image_height) / F32(rows)
     step_x = F32(site.stride_x) or F32(image_width) / F32(columns)
@@ -315,15 +318,14 @@ class _Detector:
     def __init__(self, site: Site) -> None:
         self.site = site
         self.prior_size = 4 if site.normalized else 5
-        self.priors = site.get_static_shape(2)[-1] // self.prior_size
-        self.images = site.get_static_shape(0)[0]
-        self.classes = site.get_static_shape(1)[1] // self.priors
+        self.priors = site.get_static_shape(2, 2)[0] // self.prior_size
+        self.classes = site.get_static_shape(1, 1)[0] // self.priors
         self.shared = bool(site.share_location)
         self.locations = 1 if self.shared else self.classes
 
     def group(self, logits: Value) -> Value:
         """Return box predictions as [image, class, prior, 4]."""
-        split = reshape(logits, [self.images, self.priors, self.locations, 4])
+        split = reshape(logits, [-1, self.priors, self.locations, 4])
         return op("Transpose", split, perm=[0, 2, 1, 3])
 
     def decode(self, boxes: Value, variances: Value | None, logits: Value) -> Value:
@@ -351,9 +353,9 @@ class _Detector:
         if not site.variance_encoded_in_target:
             second = slice_axis(gather(priors, constant(1), 1), 0, self.priors * 4, 1)
             variances = reshape(second, [-1, 1, self.priors, 4])
-        scores = reshape(site[1], [self.images, self.priors, self.classes])
+        scores = reshape(site[1], [-1, self.priors, self.classes])
         if site.get(3) is not None and site.get(4) is not None:
-            objectness = gather(reshape(site[3], [self.images, self.priors, 2]), constant([1]), 2)
+            objectness = gather(reshape(site[3], [-1, self.priors, 2]), constant([1]), 2)
             background = (np.arange(self.classes) == site.background_label_id).astype(F32)
             scores = where(objectness < float(F32(site.objectness_score)), constant(background), scores)
             boxes = self.limit(self.decode(boxes, variances, self.group(site[4])), clips=site.clip_before_nms)
@@ -381,7 +383,7 @@ class _Detector:
         best = where((best > -1.0) & (best >= threshold), best, LOWEST)
         if -1 < site.top_k < self.priors:
             values, order = sort_rows(best, constant([int(site.top_k)]))
-            nothing = expand(constant(LOWEST), constant([self.images, self.priors]))
+            nothing = expand(constant(LOWEST), op("Shape", best, result="i64"))
             best = op("ScatterElements", nothing, order, values, axis=1)
         is_own = op("Equal", unsqueeze(label, [1]), constant(labels[:, np.newaxis].astype(np.int64)))
         return where(is_own, unsqueeze(best, [1]), LOWEST)
@@ -392,40 +394,39 @@ def export_detection_output(site: Site) -> Value:
     """Export DetectionOutput: boxes are suppressed by NonMaxSuppression, in rows of one class of one image."""
     detector = _Detector(site)
     decoded, scores = detector.compute_boxes()
-    images, classes, priors = detector.images, detector.classes, detector.priors
-    masked = reshape(detector.mask_scores(scores), [images * classes, priors])
+    classes, priors = detector.classes, detector.priors
+    masked = reshape(detector.mask_scores(scores), [-1, priors])
     count = priors
     if not site.decrease_label_id and -1 < site.top_k < priors:
         count = int(site.top_k)
     values, order = sort_rows(masked, constant([count]))
-    wide = expand(decoded, constant([images, classes, priors, 4]))
-    wide = reshape(wide, [images * classes, priors, 4])
+    wide = reshape(expand(decoded, constant([1, classes, priors, 4])), [-1, priors, 4])
     boxes = op("GatherElements", wide, expand(unsqueeze(order, [2]), constant([1, 1, 4])), axis=1)
     selected = _suppress(boxes, values, -1, float(F32(site.nms_threshold)), 0.0)
     ones = op("Expand", constant(1), op("Shape", selected, result="i64", start=0, end=1))
-    kept = op("ScatterND", constant(np.zeros((images * classes, count), np.int64)), selected, ones)
-    dense = reshape(where(kept > 0, values, LOWEST), [images, classes * count])
+    kept = op("ScatterND", expand(constant(0), op("Shape", values, result="i64")), selected, ones)
+    dense = reshape(where(kept > 0, values, LOWEST), [-1, classes * count])
     keep = int(site.keep_top_k[0]) if site.keep_top_k else -1
     if keep > -1:  # in the order of classes and scores, which is that of the positions
         best, places = sort_rows(dense, constant([keep]))
-        nothing = constant(np.full((images, classes * count), LOWEST, F32))
+        nothing = expand(constant(LOWEST), op("Shape", dense, result="i64"))
         dense = op("ScatterElements", nothing, places, best, axis=1)
     place = op("Transpose", op("NonZero", dense > LOWEST / 2, result="i64"), perm=[1, 0])
     confidence = op("GatherND", dense, place)
     image, position = (gather(place, constant(i), 1) for i in (0, 1))
     label = position / count
-    flat = reshape(boxes, [images, classes * count, 4])
+    flat = reshape(boxes, [-1, classes * count, 4])
     corners = detector.limit(op("GatherND", flat, place), clips=site.clip_after_nms)
     shown = label - 1 if site.decrease_label_id else label
     columns = [unsqueeze(cast(v, "f32"), [1]) for v in (image, shown, confidence)]
     rows = concat([*columns, cast(corners, "f32")], 1)
     top = int(site.top_k)
     limit = keep if keep > 0 else top * classes if keep == -1 and top > 0 else priors * classes
-    total = images * limit
+    total = get_dimension(site[0], 0) * limit
     end = np.zeros((1, 7), F32)
     end[0, 0] = -1
     padded = _pad_rows(concat([rows, constant(end)], 0), total)
-    return reshape(padded, [1, 1, total, 7])
+    return reshape(padded, [1, 1, -1, 7])
 
 
 @exports("GLU-ie_internal_opset", "SwiGLU-ie_internal_opset", "SwiGLU-gpu_opset", compute="only f32")

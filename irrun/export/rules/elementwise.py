@@ -241,7 +241,8 @@ def export_prelu(site: Site) -> Value:
     rank, shape = site.get_rank(0), site.get_shape(0)
     axis = 1 if rank > 1 else 0
     slopes = site.get_shape(1)
-    if rank and len(slopes) == 1 and (slopes[0] == shape[axis] or slopes[0] not in (1, shape[-1])):
+    is_own = slopes[:1] == [shape[axis]] if rank and shape[axis] else slopes[:1] not in ([1], shape[-1:])
+    if rank and len(slopes) == 1 and is_own:
         slope = reshape(slope, [-1, *[1] * (rank - axis - 1)])
     elif len(slopes) > rank:
         slope = reshape(slope, [0 if d is None else d for d in slopes[len(slopes) - rank :]])

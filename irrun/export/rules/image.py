@@ -352,15 +352,18 @@ def _export_to_nv12(site: Site, *, is_bgr: bool) -> list[Value]:
 def export_reorg(site: Site) -> Value:
     """Export ReorgYolo: a selection of elements, whose positions are constant."""
     step = site.stride[0]
-    batch, channels, height, width = site.get_static_shape(0)
+    channels, height, width = site.get_static_shape(0, 1)
     planes = channels // (step * step)
     block, plane = np.divmod(np.arange(channels), planes)
     rows = np.arange(height) * step + block[:, None] // step
     columns = np.arange(width) * step + block[:, None] % step
     indices = (plane[:, None] * height * step + rows)[:, :, None] * (width * step) + columns[:, None, :]
-    starts = np.arange(batch) * (planes * step * step * height * width)
+    shape = [-1, channels * step * step, height // step, width // step]
+    if channels % (step * step) == 0:
+        return reshape(gather(reshape(site[0], [-1, channels * height * width]), constant(indices), 1), shape)
+    # The elements of an image are not all selected, but some of the next one.
+    starts = np.arange(site.get_static_shape(0)[0]) * (planes * step * step * height * width)
     positions = (starts[:, None] + indices.reshape(-1)).reshape(-1)
-    shape = [batch, channels * step * step, height // step, width // step]
     return reshape(gather(reshape(site[0], [-1]), constant(positions)), shape)
 
 

@@ -26,6 +26,7 @@ from irrun.export.rules.helpers import (
 )
 from irrun.export.site import Site, exports
 from irrun.ops._support.numerics import Array
+from irrun.ops._support.windows import create_windows
 from irrun.shapes import PartialShape
 
 #: Bounds of slices that stand for the ends of an axis.
@@ -98,6 +99,8 @@ def export_reshape(site: Site) -> Value:
 @exports("Squeeze-1", "Squeeze-15")
 def export_squeeze(site: Site) -> Value:
     """Export Squeeze. Axes whose length is not 1 stay."""
+    if site[0].rank == 0:
+        return op("Identity", site[0])
     if site.get(1) is None:
         return op("Squeeze", site[0])
     if site[1].read() is None or site[0].rank is None:
@@ -585,6 +588,14 @@ def _pad_symmetrically(site: Site, begin: Value, end: Value) -> Value:
 def export_reverse(site: Site) -> Value:
     """Export Reverse."""
     rank = site.get_rank(0)
+    if site.mode == "mask" and site[1].read() is None:
+        is_reversed = reshape(site[1], [-1])
+        bounds = [where(is_reversed, constant(r), constant(f)) for r, f in ((LAST, 0), (FIRST, LAST), (-1, 1))]
+        return op("Slice", site[0], *bounds[:2], constant(list(range(rank))), bounds[2])
+    if site[1].read() is None:
+        counts = op("Shape", flatten(site[1]), result="i64")
+        bounds = [expand(constant(number), counts) for number in (LAST, FIRST, -1)]
+        return op("Slice", site[0], *bounds[:2], flatten(site[1]), bounds[2])
     if site.mode == "mask":
         axes = [i for i, m in enumerate(site.read(1).reshape(-1)) if m]
     else:
@@ -601,7 +612,7 @@ def export_reverse(site: Site) -> Value:
 def export_roll(site: Site) -> Value:
     """Export Roll: both parts of each axis are exchanged."""
     data, shifts = site[0], flatten(site[1])
-    axes = to_axes(site, 2, site.get_rank(0))
+    axes = to_axes(site, 2, site.get_rank(0)) if site.get_rank(0) else []
     (count,) = site.get_shape(1) or (1,)
     for i, axis in enumerate(axes):
         shift = shifts if count == 1 else slice_axis(shifts, i, i + 1)
@@ -703,17 +714,11 @@ def export_space_to_batch(site: Site) -> Value:
 @exports("ExtractImagePatches-3")
 def export_patches(site: Site) -> Value:
     """Export ExtractImagePatches: a strided slice for each element of the window."""
-    height, width = site.get_output_shape()[2:]
-    _, _, rows, columns = site.get_static_shape(0)
     sizes, strides, rates = site.sizes, site.strides, site.rates
-    data, pads = site[0], []
-    for length, count, size, stride, rate in zip((rows, columns), (height, width), sizes, strides, rates, strict=True):
-        total = max(0, (count - 1) * stride + (size - 1) * rate + 1 - length) if site.auto_pad != "valid" else 0
-        small = total // 2
-        pads.append((small, total - small) if site.auto_pad != "same_lower" else (total - small, small))
-    if any(map(any, pads)):
-        amounts = constant([0, 0, pads[0][0], pads[1][0], 0, 0, pads[0][1], pads[1][1]])
-        data = op("Pad", data, amounts)
+    windows = create_windows(site.get_static_shape(0, 2), sizes, strides, rates, [], [], site.auto_pad)
+    data, (height, width) = site[0], windows.output_shape
+    if any((*windows.pads_begin, *windows.pads_end)):
+        data = op("Pad", data, constant([0, 0, *windows.pads_begin, 0, 0, *windows.pads_end]))
     parts = []
     for i in range(sizes[0]):
         for j in range(sizes[1]):

@@ -35,11 +35,10 @@ def _export_reduction(operation: str, site: Site) -> Value:
     data, axes = site[0], flatten(site[1])
     options: dict[str, Any] = {"keepdims": int(site.keep_dims), "noop_with_empty_axes": 1}
     known = axes.read()
+    if data.rank == 0 or (known is not None and known.size == 0):
+        return op("Identity", data) if operation not in ("ReduceL1", "ReduceL2") else op("Abs", data)
     if known is not None:
-        rank = site.get_rank(0)
-        if known.size == 0 or rank == 0:
-            return op("Identity", data) if operation not in ("ReduceL1", "ReduceL2") else op("Abs", data)
-        axes = constant(sorted({int(a) % max(rank, 1) for a in known}))
+        axes = constant(sorted({int(a) % max(site.get_rank(0), 1) for a in known}))
     elif data.rank is not None and site.get_rank(1) < 2 and site.outputs[:1] == [None]:
         (length,) = site.get_shape(1) or (1,)
         if length is not None:

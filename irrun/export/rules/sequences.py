@@ -110,7 +110,7 @@ class _Cell:
         r = slice_axis(self.r, 2 * self.size, 3 * self.size, 1)
         if self.site.linear_before_reset:
             candidate = op("MatMul", h, r)
-            if self.b is not None and self.b.shape is not None and self.b.shape[-1] == 4 * self.size:
+            if self.b is not None and (self.b.shape is None or self.b.shape[-1] != 3 * self.size):
                 candidate = candidate + slice_axis(self.b, 3 * self.size, 4 * self.size, 0)
             candidate = reset * candidate
         else:

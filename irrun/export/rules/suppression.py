@@ -113,7 +113,8 @@ def select_greedily(
         is_best = op("Equal", boxes, best)
         new: list[Value] = []
         if decay is not None:
-            new.append(where(is_best, LOWEST, where(is_valid, remaining * decay(overlaps), remaining)))
+            kept = where(is_best | is_too_large(overlaps, None), LOWEST, remaining * decay(overlaps))
+            new.append(where(is_valid, kept, where(is_best, LOWEST, remaining)))
         elif threshold is not None:
             assert shrink is not None
             new.append(where(is_best, LOWEST, remaining))
@@ -151,7 +152,7 @@ def _select(
     rows = where(rows > minimum, rows, LOWEST)
     decay = None
     if sigma is not None:
-        factor = -0.5 / sigma
+        factor = where(sigma > 0.0, -0.5 / sigma, 0.0)
 
         def decay(overlaps: Value) -> Value:
             return op("Exp", factor * overlaps * overlaps)
@@ -189,7 +190,7 @@ def export_suppression(site: Site) -> list[Value]:
     sigma = site.get(5)
     known = None if sigma is None else sigma.read()
     threshold = _read_scalar(site, 3, "f32", 0.0)
-    if sigma is None or (known is not None and float(known.reshape(-1)[0]) == 0):
+    if sigma is None or (known is not None and float(known.reshape(-1)[0]) <= 0):
         limit = _read_scalar(site, 2, "i64", 0)
         limit = where(limit < 0, constant((1 << 31) - 1), limit)
         # All overlaps reach a threshold of 0, so that only the best box remains.
@@ -218,7 +219,8 @@ def export_suppression(site: Site) -> list[Value]:
         return compute_overlaps(chosen, repeated)
 
     deviation = cast(reshape(sigma, []), "f32")
-    return _select(site, compare, scores, lambda o, _: o >= threshold, deviation)
+    is_hard = deviation <= 0.0
+    return _select(site, compare, scores, lambda o, _: (o >= threshold) & is_hard, deviation)
 
 
 def _repeat_for_classes(boxes: Value, scores: Value) -> Value:

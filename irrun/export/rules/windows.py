@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.errors import UnsupportedError
 from irrun.export.graph import Value, cast, constant, op, ops
-from irrun.export.rules.helpers import expand, reshape, shape_of, squeeze, transpose, where
+from irrun.export.rules.helpers import concat, expand, get_dimension, reshape, shape_of, squeeze, transpose, where
 from irrun.export.site import Site, exports
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.windows import Windows, create_windows, expand_attribute
@@ -161,7 +161,7 @@ def export_deformable_convolution(site: Site) -> Value:
     if not target.is_float:
         data, offsets, filters = cast(data, "f32"), cast(offsets, "f32"), cast(filters, "f32")
         mask = None if mask is None else cast(mask, "f32")
-    spatial, kernel = site.get_static_shape(0)[2:], site.get_static_shape(2)[2:]
+    spatial, kernel = site.get_static_shape(0, 2), site.get_static_shape(2, 2)
     windows = create_windows(
         spatial, kernel, site.strides, site.dilations, site.pads_begin, site.pads_end, site.auto_pad
     )
@@ -169,7 +169,7 @@ def export_deformable_convolution(site: Site) -> Value:
     if not site.attributes.get("bilinear_interpolation_pad", False):
         batch, height, width = site.get_shape(1)[0], *windows.output_shape
         taps = math.prod(kernel)
-        split = [0 if batch is None else batch, site.deformable_group, taps, 2, height, width]
+        split = [-1 if batch is None else batch, site.deformable_group, taps, 2, height, width]
         shifts = reshape(offsets, split)
         grid = _make_grid(windows).reshape(1, 1, taps, 2, height, width).astype(data.type.dtype)
         points = shifts + grid
@@ -180,7 +180,7 @@ def export_deformable_convolution(site: Site) -> Value:
         limits = constant((np.array(spatial) - 1).reshape(1, 1, 1, 2, 1, 1) - grid)
         limits = cast(limits, data.type)
         shifts = where(cast(inside, "boolean"), op("Min", shifts, limits), outside)
-        offsets = reshape(shifts, [split[0], -1, height, width])
+        offsets = reshape(shifts, [split[0], site.deformable_group * taps * 2, height, width])
     result = op(
         "DeformConv", data, filters, offsets, None, mask, kernel_shape=kernel, strides=list(windows.strides),
         dilations=list(windows.dilations), pads=pads, group=site.group, offset_group=site.deformable_group,
@@ -209,6 +209,68 @@ def _get_lowest(element_type: ElementType) -> float | int:
     return int(np.iinfo(element_type.dtype).min)
 
 
+def _fits_dynamically(site: Site, kernel: Sequence[int], *, counts_pads: bool = False) -> bool:
+    """Return whether ONNX has the same windows over data of dynamic shape, and counts the same elements of each."""
+    attributes = _get_dynamic_attributes(site, len(kernel))
+    extent = [(k - 1) * d + 1 for k, d in zip(kernel, attributes["dilations"], strict=True)]
+    pads = attributes.get("pads", [0] * (2 * len(kernel)))
+    if any(p >= k for p, k in zip(pads, [*kernel, *kernel], strict=True)):
+        return False
+    if site.auto_pad in ("same_upper", "same_lower"):
+        return extent == list(kernel)
+    if site.rounding_type == "floor":
+        return True
+    if counts_pads:
+        return False
+    # ONNX omits windows that start in the padding after the data.
+    ends = zip(pads[len(kernel) :], attributes["strides"], extent, strict=True)
+    return site.rounding_type == "ceil_torch" or all(p + s <= e for p, s, e in ends)
+
+
+def _pad_dynamically(
+    site: Site, kernel: Sequence[int], fill: float, data: Value
+) -> tuple[Value, Value, Callable[[Value], Value]]:
+    """Pad data of dynamic shape so that exactly the windows fit.
+
+    Args:
+        site: The layer.
+        kernel: The kernel.
+        fill: The value of the padding.
+        data: The data.
+
+    Returns:
+        The padded data, the amounts, and a function that removes windows which do not belong to the result.
+    """
+    rank = len(kernel)
+    attributes = _get_dynamic_attributes(site, rank)
+    begin, end, counts = [], [], []
+    for i, (k, s, d) in enumerate(zip(kernel, attributes["strides"], attributes["dilations"], strict=True)):
+        length = get_dimension(data, i + 2)
+        if site.auto_pad in ("same_upper", "same_lower"):
+            windows = (length + (s - 1)) / s
+            total = op("Max", (windows - 1) * s + ((k - 1) * d + 1) - length, constant(0))
+            halves = [total / 2, total - total / 2]
+            before, after = halves if site.auto_pad == "same_upper" else halves[::-1]
+        else:
+            pads = attributes.get("pads", [0] * (2 * rank))
+            before, after = constant([pads[i]]), constant([pads[rank + i]])
+            if site.rounding_type != "floor":
+                after = after + (s - 1)
+            windows = (length + before + (s - 1)) / s
+        begin.append(before)
+        end.append(after)
+        counts.append(windows)
+    nothing = constant([0, 0])
+    amounts = concat([nothing, *begin, nothing, *end])
+
+    def crop(result: Value) -> Value:
+        if site.rounding_type != "ceil_torch" or site.auto_pad in ("same_upper", "same_lower"):
+            return result
+        return op("Slice", result, constant([0] * rank), concat(counts), constant(list(range(2, rank + 2))))
+
+    return op("Pad", data, amounts, constant(fill, data.type)), amounts, crop
+
+
 @exports("MaxPool-1", "MaxPool-8", "MaxPool-14", compute="f32")
 def export_max_pool(site: Site) -> list[Value]:
     """Export MaxPool. Indices count from an axis on."""
@@ -224,6 +286,13 @@ def export_max_pool(site: Site) -> list[Value]:
     if windows is None:
         attributes = _get_dynamic_attributes(site, rank)
         attributes["ceil_mode"] = int(site.rounding_type != "floor")
+        if not _fits_dynamically(site, kernel):
+            if has_indices:
+                raise UnsupportedError("indices of such windows of a dynamic shape")
+            padded, _, crop = _pad_dynamically(site, kernel, _get_lowest(data.type), data)
+            del attributes["ceil_mode"]
+            attributes |= {"auto_pad": None, "pads": None}
+            return [cast(crop(op("MaxPool", padded, kernel_shape=kernel, **attributes)), narrow)]
     else:
         fitted, pads = _fit(data, windows, spatial, None)
         is_wide = any(
@@ -231,6 +300,8 @@ def export_max_pool(site: Site) -> list[Value]:
         )
         if is_wide and not has_indices:
             fitted, pads = _fit(data, windows, spatial, _get_lowest(data.type))
+        if is_wide and has_indices:
+            raise UnsupportedError("indices of windows in the padding")
         data = fitted
         attributes = {"strides": list(windows.strides), "dilations": list(windows.dilations), "pads": pads}
     outputs = ops("MaxPool", data, outputs=2 if has_indices else 1, kernel_shape=kernel, result="i64", **attributes)
@@ -257,6 +328,8 @@ def export_avg_pool(site: Site) -> Value:
         attributes = _get_dynamic_attributes(site, rank)
         attributes["ceil_mode"] = int(site.rounding_type != "floor")
         attributes["count_include_pad"] = int(not site.exclude_pad)
+        if not _fits_dynamically(site, kernel, counts_pads=not site.exclude_pad):
+            return _average_dynamically(site, data, kernel, target)
     else:
         includes = not site.exclude_pad and any((*windows.pads_begin, *windows.pads_end))
         spatial = [d for d in site.get_shape(0)[2:] if d is not None]
@@ -267,9 +340,27 @@ def export_avg_pool(site: Site) -> Value:
     if attributes.get("dilations") == [1] * rank:
         del attributes["dilations"]
     result = op("AveragePool", data, kernel_shape=kernel, **attributes)
-    if target.is_float:
-        return cast(result, target)
-    return cast(op("Round", result) if target.bits == 8 else result, target)
+    return _round_mean(result, target)
+
+
+def _round_mean(mean: Value, target: ElementType) -> Value:
+    return cast(op("Round", mean) if target.bits == 8 and not target.is_float else mean, target)
+
+
+def _average_dynamically(site: Site, data: Value, kernel: Sequence[int], target: ElementType) -> Value:
+    """Average windows over padded data, divided by the share of elements that count."""
+    padded, amounts, crop = _pad_dynamically(site, kernel, 0.0, data)
+    rank = len(kernel)
+    attributes = _get_dynamic_attributes(site, rank) | {"kernel_shape": list(kernel), "auto_pad": None, "pads": None}
+    if attributes["dilations"] == [1] * rank:
+        del attributes["dilations"]
+    means = op("AveragePool", padded, **attributes)
+    declared = any((*site.pads_begin, *site.pads_end)) and site.auto_pad in ("explicit", "notset")
+    if site.exclude_pad or not (declared or site.auto_pad in ("same_upper", "same_lower")):
+        shape = concat([constant([1, 1]), op("Shape", data, result="i64", start=2)])
+        ones = op("Pad", expand(constant(1, data.type), shape), amounts)
+        means = means / op("Max", op("AveragePool", ones, **attributes), constant(1e-30, data.type))
+    return _round_mean(crop(means), target)
 
 
 def _divide_sums(
@@ -302,7 +393,7 @@ def export_adaptive_avg_pool(site: Site) -> Value:
     rank = site.get_rank(0)
     if all(c == 1 for c in counts):
         return op("ReduceMean", data, constant(list(range(2, rank))), keepdims=1)
-    spatial = site.get_static_shape(0)[2:]
+    spatial = site.get_static_shape(0, 2)
     for i, (size, count) in enumerate(zip(spatial, counts, strict=True), 2):
         start, end = _get_adaptive_windows(size, count)
         position = np.arange(size)[:, np.newaxis]
@@ -317,7 +408,7 @@ def export_adaptive_avg_pool(site: Site) -> Value:
 def export_adaptive_max_pool(site: Site) -> list[Value]:
     """Export AdaptiveMaxPool: the maxima along one axis after the other, and their indices."""
     values, counts = site[0], site.read_integers(1)
-    rank, spatial = site.get_rank(0), site.get_static_shape(0)[2:]
+    rank, spatial = site.get_rank(0), site.get_static_shape(0, 2)
     positions = np.arange(math.prod(spatial), dtype=np.int64).reshape(1, 1, *spatial)
     indices = expand(constant(positions), shape_of(site[0]))
     for axis in reversed(range(2, rank)):
