@@ -52,6 +52,8 @@ def define_layer(
 
     def build() -> Any:
         members = {
+            # Another version than that of OpenVINO's own operation of this name, for which it would take the object.
+            "class_type_info": ov.DiscreteTypeInfo(type, "irrun"),
             "__init__": create,
             "validate_and_infer_types": declare_outputs,
             "visit_attributes": visit_attributes,

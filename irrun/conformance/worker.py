@@ -156,6 +156,8 @@ def _run(task: Task, number: int, case: Case, connection: Connection, device: st
             outputs = run_on_irrun(path, values, optimize=False)
         except IrrunError as error:
             return Outcome(number, "refused", f"irrun: {_shorten(error)}")
+    if not case.is_readable:
+        return Outcome(number, "refused", "OpenVINO does not read the operation from files")
     connection.send(("device", number))
     try:
         if device == REFERENCE:

@@ -83,6 +83,14 @@ CONTEXT: dict[tuple[str, str], dict[str, Any]] = {
         for name, attributes in DEFAULTS.items()
         if "sort_result_across_batch" in attributes
     },
+    **{
+        (name, f"{x}_l2_norm_eps"): {attribute: True}
+        for name, attribute in (
+            ("GatedDeltaNet-extension", "fuse_qk_l2norm"),
+            ("PagedGatedDeltaNet-extension", "use_qk_l2norm"),
+        )
+        for x in ("q", "k")
+    },
     ("Broadcast-1", "axis"): {"mode": "pdpd"},
     ("Broadcast-3", "axis"): {"mode": "pdpd"},
     ("MatrixNms-8", "gaussian_sigma"): {"decay_function": "gaussian"},

@@ -14,6 +14,7 @@ from irrun.ops.internal.compressed_weights import fully_connected_compressed
 from irrun.ops.internal.fused_activations import glu, rms
 from irrun.ops.internal.rope import rope
 from irrun.ops.internal.sparse_fill_empty_rows_legacy import sparse_fill_empty_rows_legacy
+from irrun.ops.internal.state_spaces import gated_delta_net, paged_causal_conv_1d
 from irrun.ops.internal.static_nms import (
     matrix_nms_static,
     multiclass_nms_static,
@@ -241,3 +242,56 @@ def test_rms_multiplies_by_gamma_only_if_it_is_affine():
     np.testing.assert_allclose(rms(x, epsilon=0.0), plain, rtol=1e-6)
     np.testing.assert_allclose(rms(x, gamma, epsilon=0.0), plain * gamma, rtol=1e-6)
     np.testing.assert_allclose(rms(x, gamma, epsilon=0.0, elementwise_affine=False), plain, rtol=1e-6)
+
+
+def make_delta_net(*, value_heads=4, **changes):
+    inputs = {
+        "query": np.ones((1, 3, 2, 4), np.float32),
+        "key": np.ones((1, 3, 2, 4), np.float32),
+        "value": np.ones((1, 3, value_heads, 5), np.float32),
+        "recurrent_state": np.zeros((1, value_heads, 4, 5), np.float32),
+        "gate": np.zeros((1, 3, value_heads), np.float32),
+        "beta": np.ones((1, 3, value_heads), np.float32),
+    }
+    return list((inputs | changes).values())
+
+
+def test_gated_delta_net_recalls_what_it_learnt():
+    inputs = make_delta_net(key=np.eye(4, dtype=np.float32)[None, :3, None].repeat(2, axis=2))
+    inputs[0] = inputs[1]
+    inputs[2] = np.arange(60, dtype=np.float32).reshape(1, 3, 4, 5)
+    outputs, state = gated_delta_net(*inputs)
+    np.testing.assert_array_equal(outputs, inputs[2] / 2)  # orthonormal keys; queries are divided by sqrt(4)
+    np.testing.assert_array_equal(state[0, :, :3], inputs[2][0].transpose(1, 0, 2))
+    assert not state[0, :, 3].any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"value_heads": 3}, "value has 3 heads, expected a multiple of the 2 of query"),
+        ({"key": np.ones((1, 3, 2, 3), np.float32)}, r"key has shape \[1, 3, 2, 3\], expected \[1, 3, 2, 4\]"),
+        ({"gate": np.ones((1, 3), np.float32)}, "gate has shape"),
+        ({"recurrent_state": np.ones((1, 4, 5, 4), np.float32)}, "recurrent_state has shape"),
+        ({"query": np.ones((3, 2, 4), np.float32)}, "query has shape .* expected a tensor of rank 4"),
+    ],
+)
+def test_gated_delta_net_checks_shapes(changes, message):
+    with pytest.raises(InputError, match=message):
+        gated_delta_net(*make_delta_net(**changes))
+
+
+@pytest.mark.parametrize(("rows", "begins"), [([7], [0, 1]), ([-1], [0, 1]), ([0], [1, 1]), ([], [0, 0])])
+def test_sequences_need_a_row_of_the_table(rows, begins):
+    tokens, table = np.ones((2, 3), np.float32), np.zeros((4, 3, 2), np.float32)
+    indices = [np.array(x, np.int32) for x in ([0, 2], rows, begins, [0], [0])]
+    with pytest.raises(InputError, match="sequence 0 has no row of the table, which has 4"):
+        paged_causal_conv_1d(tokens, table, np.ones((3, 1, 2), np.float32), np.zeros(3, np.float32), *indices)
+
+
+def test_tables_of_states_are_not_modified():
+    tokens, table = np.ones((2, 3), np.float32), np.zeros((4, 3, 2), np.float32)
+    indices = [np.array(x, np.int32) for x in ([0, 2], [1, 1], [0, 2], [0], [1])]
+    result = paged_causal_conv_1d(tokens, table, np.ones((3, 1, 2), np.float32), np.zeros(0, np.float32), *indices)
+    np.testing.assert_array_equal(result, [[1, 1, 1], [2, 2, 2]])
+    assert not table.any()

@@ -26,6 +26,7 @@ def make_case(type, opset, inputs, attributes, expected, constants=(), tolerance
         tolerance=tolerance,
         expected=expected,
         build=define_layer(type, opset, inputs, attributes, expected, constants),
+        is_readable=False,
         note=note,
     )
 

@@ -311,3 +311,27 @@ def infer_ctc_decoder_with_lengths(inputs: Inputs) -> Shapes:
 def infer_ctc_loss(inputs: Inputs) -> Shapes:
     """Return [batch]."""
     return [PartialShape([_merge_batch(inputs, range(4))])]
+
+
+@rule
+def infer_delta_net(inputs: Inputs) -> Shapes:
+    """Return the shapes of the values and of the state."""
+    return [inputs.get_shape(2), inputs.get_shape(3)]
+
+
+@rule
+def infer_paged_delta_net(inputs: Inputs) -> Shapes:
+    """Return the shape of the values."""
+    return [inputs.get_shape(2)]
+
+
+@rule
+def infer_state_space(inputs: Inputs) -> Shapes:
+    """Return the shapes of the data and of the state."""
+    return [inputs.get_shape(3), inputs.get_shape(5)]
+
+
+@rule
+def infer_paged_state_space(inputs: Inputs) -> Shapes:
+    """Return the shape of the data."""
+    return [inputs.get_shape(3)]
