@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.text.ragged import expand_ranges
 from irrun.text.unicode_maps import load_map
 
 __all__ = ["Normalizer", "get_normalizer", "parse_normalizer"]
@@ -18,6 +19,8 @@ Array = np.ndarray[Any, Any]
 
 #: Longest key of a map, in bytes.
 MAX_KEY = 128
+#: Most nodes of the tree of a map, counting shared ones as often as they are reached.
+MAX_NODES = 1 << 21
 #: Regions whose normalization is kept.
 MAX_REGIONS = 10_000
 
@@ -172,7 +175,8 @@ def _parse_charsmap(charsmap: bytes) -> dict[str, str]:
     keys, values = _list_trie(np.frombuffer(charsmap, "<u4", size // 4, 4))
     texts = charsmap[4 + size :]
     try:
-        return {key.decode(): _read_text(texts, value) for key, value in zip(keys, values, strict=True)}
+        replacements = {value: _read_text(texts, value) for value in set(values)}
+        return {key.decode(): replacements[value] for key, value in zip(keys, values, strict=True)}
     except UnicodeDecodeError:
         raise InputError("the map is malformed: it replaces bytes that are not UTF-8") from None
 
@@ -199,23 +203,29 @@ def _list_trie(units: Array) -> tuple[list[bytes], list[int]]:
     alphabet = np.arange(1, 256)
     visited = 0
     for _ in range(MAX_KEY):
-        positions = bases[:, None] ^ alphabet
+        # Equal subtrees are shared, so that many names lead to the same units.
+        different, places = np.unique(bases, return_inverse=True)
+        positions = different[:, None] ^ alphabet
         inside = positions < units.size
         parents, columns = np.nonzero(inside & (labels[np.where(inside, positions, 0)] == alphabet))
-        if not parents.size:
-            return keys, values
-        visited += parents.size
-        if visited > units.size:
+        counts = np.bincount(parents, minlength=different.size)
+        visited += int(counts[places].sum())
+        if visited > MAX_NODES:
             break
-        names = [names[i] + _BYTES[c] for i, c in zip(parents.tolist(), columns.tolist(), strict=True)]
-        found = positions[parents, columns]
+        stops = np.cumsum(counts)
+        children = expand_ranges(stops[places] - counts[places], stops[places])
+        if not children.size:
+            return keys, values
+        prefixes = np.repeat(np.arange(places.size), counts[places])
+        names = [names[i] + _BYTES[c] for i, c in zip(prefixes.tolist(), columns[children].tolist(), strict=True)]
+        found = positions[parents, columns][children]
         bases = found ^ offsets[found]
         leaves = np.flatnonzero((units[found] >> 8) & 1)
         if (bases[leaves] >= units.size).any():
             raise InputError(f"the map is malformed: a leaf is not within {units.size} units")
         keys += [names[i] for i in leaves.tolist()]
         values += (units[bases[leaves]] & 0x7FFFFFFF).tolist()
-    raise InputError("the map is malformed: its trie is no tree, or too deep")
+    raise InputError("the map is malformed: its trie is too large or too deep")
 
 
 _BYTES = [bytes([code]) for code in range(1, 256)]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from irrun.text.packages import import_regex
+
 __all__ = ["is_unassigned"]
 
 Array = np.ndarray[Any, Any]
@@ -80,17 +82,25 @@ def _make_table() -> Array:
     for word in _UNASSIGNED.split():
         first, _, last = word.partition("-")
         table[int(first, 16) : int(last or first, 16) + 1] = True
+    # Others must stay, because patterns may contain them, alone or in ranges.
+    unassigned = np.flatnonzero(table).astype(np.uint32).tobytes().decode("utf-32-le")
+    known = "".join(import_regex().findall(r"\P{Cn}", unassigned))
+    table[:] = False
+    table[np.frombuffer(known.encode("utf-32-le"), np.uint32)] = True
     return table
 
 
 def is_unassigned(codes: Array) -> Array:
-    """Return which code points Unicode 17 leaves unassigned.
+    """Return which code points Unicode 17 leaves unassigned, although the package `regex` knows them.
 
     Args:
         codes: Integer, any shape, code points below 0x110000.
 
     Returns:
         The shape of `codes`, boolean.
+
+    Raises:
+        InputError: The package is not installed.
     """
     unassigned: Array = _make_table()[codes]
     return unassigned

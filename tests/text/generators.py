@@ -6,7 +6,7 @@ import numpy as np
 
 from text.strings import encode, to_u8
 
-__all__ = ["TEXTS", "make_ragged", "make_strings", "make_text"]
+__all__ = ["TEXTS", "make_any_text", "make_ragged", "make_strings", "make_text"]
 
 #: Fragments of text of many kinds.
 TEXTS = (
@@ -73,3 +73,38 @@ def make_ragged(random, rows, count, has_gaps, overlaps=True):
     bounds = random.integers(0, count + 1, (rows, 2)).astype(np.int32)
     bounds = np.sort(bounds, axis=1) if overlaps else np.sort(bounds, axis=None).reshape(rows, 2)
     return [bounds[:, 0].copy(), bounds[:, 1].copy()]
+
+
+#: What tokenizers treat as special.
+SPECIAL = (
+    *("<|endoftext|>", "<|im_start|>", "<|begin_of_text|>", "<|startoftext|>", "<start_of_turn>", "<extra_id_3>"),
+    *("<s>", "</s>", "<unk>", "<pad>", "<mask>", "[MASK]", "[CLS]", "[SEP]", "[UNK]", "<0x41>", "\n\n"),
+)
+#: Words as in documentation.
+_SENTENCE = (
+    "The runtime computes each operation by NumPy , and prints intermediate values . A kernel `convolution_1` ( see "
+    "docs/design.md ) gets arrays: float32 [1, 3, 224, 224] and padding=2; it's 1,234.5 ms -- don't re-run! "
+    "unbelievable tokenization antidisestablishmentarianism ResNet-50 x86_64 C++ O'Neill e.g. I.e. U.S.A. naïve café"
+)
+WORDS = tuple(_SENTENCE.split())
+
+
+def make_any_text(random):
+    """Return a random text: fragments, characters of all planes, words, special tokens, a long word or numbers."""
+    kind = random.integers(0, 10)
+    if kind < 3:
+        return make_text(random, 12)
+    if kind < 5:
+        codes = random.integers(1, 0x110000 if kind == 3 else 0x3000, random.integers(1, 20)).tolist()
+        return "".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000)
+    if kind == 5:
+        return " ".join(random.choice(WORDS, random.integers(1, 30)))
+    if kind == 6:
+        return "".join(random.choice([*SPECIAL, *TEXTS, *WORDS], random.integers(1, 8)))
+    if kind == 7:
+        return "".join(random.choice(list("abcdehilnorst"), random.integers(1, 400)))
+    if kind == 8:
+        return " ".join(map(str, random.integers(0, 10 ** random.integers(1, 12), random.integers(1, 5))))
+    length = int(random.integers(1, 1000))
+    few = ("", " ", "\n", " \n x", "\u0301" * 3, "a" * length, "é" * length, "漢" * 200, "▁" * (length % 50))
+    return str(random.choice(few))

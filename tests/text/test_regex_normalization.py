@@ -39,6 +39,7 @@ def replace(pattern, replacement, *texts, **attributes):
         (r"\p{Han}", "#", "a中·", "a##"),
         (r"(?:a){e}", "#", "a{e}b", "#b"),
         ("$", "!", "a\n", "a!\n!"),
+        (r"[\x{F900}-\x{FAFF}]|\x{378}", "#", "\ufaf4\u0378\u0379", "##\u0379"),  # not assigned
     ],
 )
 def test_matches_are_replaced(pattern, replacement, text, expected):

@@ -106,7 +106,7 @@ def combine_segments(*inputs: Array) -> tuple[Array, ...]:
     count = (len(inputs) - 1) // 3
     if len(inputs) < 4 or len(inputs) % 3 != 1 or inputs[-1].size != count:
         raise InputError(f"there are {len(inputs)} inputs, expected three per ragged tensor and a number for each")
-    tensors = [inputs[3 * i : 3 * i + 3] for i in range(count)]
+    tensors = [_align_bounds(*inputs[3 * i : 3 * i + 3]) for i in range(count)]
     for begins, ends, elements in tensors:
         if elements.ndim != 1 or elements.dtype != tensors[0][2].dtype:
             raise InputError(f"elements are {elements.dtype} {list(elements.shape)}, expected lists of the same type")
@@ -127,6 +127,11 @@ def combine_segments(*inputs: Array) -> tuple[Array, ...]:
     joined = gather_ranges(first, last, np.concatenate([elements for _, _, elements in tensors]))
     numbers = np.repeat(np.tile(inputs[-1].reshape(-1), size), lengths.reshape(-1))
     return *rows, joined, *rows, numbers
+
+
+def _align_bounds(begins: Array, ends: Array, elements: Array) -> tuple[Array, Array, Array]:
+    """Return a ragged tensor of one row with bounds of the same rank, of which converters make a scalar and a list."""
+    return begins, ends.reshape(begins.shape) if begins.size == ends.size == 1 else ends, elements
 
 
 @op("RaggedToDense", opset="extension", shape="infer_dense_rows", flops=0, output_types=(2, "boolean"))

@@ -1,0 +1,104 @@
+"""Whole tokenizers and detokenizers, compared with OpenVINO Tokenizers.
+
+`IRRUN_TEXT_STRINGS` states the number of strings of slow tests.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+
+import numpy as np
+import pytest
+
+pytest.importorskip("regex")
+pytest.importorskip("openvino_tokenizers")
+pytest.importorskip("tokenizers")
+pytest.importorskip("sentencepiece")
+pytest.importorskip("transformers")
+
+import make_tokenizers
+import openvino
+
+import irrun
+from text.generators import make_any_text
+
+STRINGS = int(os.environ.get("IRRUN_TEXT_STRINGS", "10000"))
+#: One tokenizer of each family.
+FAMILIES = (
+    "gpt2",
+    "llama3",
+    "qwen",
+    "clip",
+    "llama2",
+    "gemma",
+    "bert",
+    "bert-pair",
+    "t5",
+    "xlmr",
+    "words",
+    "model-bpe",
+)
+#: More ids than any of the vocabularies has.
+MOST_IDS = 1540
+
+
+@functools.cache
+def read_texts():
+    return make_tokenizers.read_texts()
+
+
+def make_models(name, folder):
+    """Return a tokenizer and a detokenizer, compiled by OpenVINO and by irrun."""
+    compiled = []
+    for number, model in enumerate(make_tokenizers.convert(make_tokenizers.TOKENIZERS[name], read_texts())):
+        path = folder / f"{name}-{number}.xml"
+        openvino.save_model(model, path)
+        compiled.append((openvino.Core().compile_model(path, "CPU"), irrun.compile_model(path)))
+    return compiled
+
+
+def to_comparable(value):
+    """Return an output as a list; OpenVINO shows bytes that are not UTF-8 as U+FFFD."""
+    if value.dtype != object and value.dtype.kind != "U":
+        return value.dtype.str, value.tolist()
+    return [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in value.reshape(-1).tolist()]
+
+
+def check_models(reference, compiled, inputs):
+    """Check that outputs are equal; return whether the reference has outputs."""
+    try:
+        expected = reference([np.array(v) if isinstance(v, list) else v for v in inputs])
+    except RuntimeError as error:
+        if "ragged_offset < outputs[2].get_size()" not in str(error):
+            raise
+        return False  # it has no room for more tokens than bytes, which a suffix of words needs
+    results = compiled([np.array(v, object) if isinstance(v, list) else v for v in inputs])
+    for i in range(len(reference.outputs)):
+        assert to_comparable(np.asarray(results[i])) == to_comparable(np.asarray(expected[i])), inputs
+    return True
+
+
+def compare(name, folder, count, seed=0):
+    """Compare a tokenizer on `count` strings, and its detokenizer on as many rows of ids."""
+    random = np.random.default_rng([seed, *name.encode()])
+    (reference, compiled), (reference_back, compiled_back) = make_models(name, folder)
+    compared = 0
+    for _ in range(0, count, 4):
+        batch = int(random.integers(1, 8))
+        texts = [[make_any_text(random) for _ in range(batch)] for _ in reference.inputs]
+        compared += batch * check_models(reference, compiled, texts)
+        ids = random.integers(0, MOST_IDS, (batch, int(random.integers(0, 30))))
+        check_models(reference_back, compiled_back, [ids])
+    assert compared > count // 2
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_agree_with_openvino(name, tmp_path):
+    compare(name, tmp_path, 60, int(os.environ.get("IRRUN_SEED", "0")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", make_tokenizers.TOKENIZERS)
+def test_tokenizers_agree_with_openvino(name, tmp_path):
+    compare(name, tmp_path, STRINGS, int(os.environ.get("IRRUN_SEED", "0")))
