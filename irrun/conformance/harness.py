@@ -79,7 +79,7 @@ class Case:
         outputs: Positions of the outputs to compare. None compares all.
         normalize: Applied to both lists of outputs before they are compared, where the order or the padding of the
             results is undefined.
-        is_readable: Whether OpenVINO reads the operation from files. No oracle runs any other: plugins would mistake the
+        is_readable: Whether OpenVINO reads the operation from files. No oracle runs others: plugins would mistake the
             layer, which Python defines, for their own operation of this name.
         note: What the configuration tests, printed when it fails.
     """
