@@ -64,7 +64,9 @@ def command(
     lines += [f"not exported: {text}" for text in result.unsupported]
     if verify:
         lines += [str(difference) for difference in differences]
-        lines.append("the results differ" if any(d.differs for d in differences) else "the results agree")
+        is_uncertain = any(difference.uncertainty for difference in differences)
+        agree = "the results are as close as rounding to levels allows" if is_uncertain else "the results agree"
+        lines.append("the results differ" if any(d.differs for d in differences) else agree)
     print_lines(map(to_one_line, lines))
     if any(difference.differs for difference in differences):
         raise click.exceptions.Exit(1)

@@ -20,6 +20,8 @@ TOLERANCE = 1e-4
 NARROW_TOLERANCE = 1e-2
 
 
+#: How many times the uncertainty of a quantized model results may be apart.
+LEVELS_FACTOR = 2
 #: The range of outputs whose values are smaller.
 SMALLEST_RANGE = 1e-2
 
@@ -30,15 +32,20 @@ class Difference(NamedTuple):
     Attributes:
         name: The name of the output.
         maximum: The largest difference relative to the range of the output; infinite for different shapes.
-        differs: Whether it exceeds the tolerance of the element type.
+        differs: Whether it exceeds the tolerance of the element type, and the uncertainty.
+        uncertainty: How far the results of irrun with and without optimizations are apart, for quantized models:
+            values between two levels may be rounded to either, which changes later layers.
     """
 
     name: str
     maximum: float
     differs: bool
+    uncertainty: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.name}: {'differs' if self.differs else 'agrees'}, by {self.maximum:.2g} of the range"
+        verdict = "differs" if self.differs else "is uncertain" if self.uncertainty else "agrees"
+        text = f"{self.name}: {verdict}, by {self.maximum:.2g} of the range"
+        return text + f"; rounding to levels changes it by {self.uncertainty:.2g}" if self.uncertainty else text
 
 
 def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference]:
@@ -79,10 +86,18 @@ def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference
     except Exception as error:  # onnxruntime's exceptions have no common base
         raise ExecutionError(f"onnxruntime cannot run the exported model: {error}") from error
     outputs = name_outputs(model.outputs)
-    return [
+    differences = [
         _compare(name, np.asarray(expected[i]), np.asarray(value))
         for i, (name, value) in enumerate(zip(outputs, found, strict=True))
     ]
+    if any(difference.differs for difference in differences) and any(model.graph.find_layers("FakeQuantize")):
+        plain = compile_model(model, optimize=False)(inputs)
+        uncertain = [_compare(n, np.asarray(expected[i]), np.asarray(plain[i])) for i, n in enumerate(outputs)]
+        return [
+            d._replace(uncertainty=u.maximum, differs=d.differs and d.maximum > LEVELS_FACTOR * u.maximum)
+            for d, u in zip(differences, uncertain, strict=True)
+        ]
+    return differences
 
 
 def _list_inputs(inputs: Any, names: list[str]) -> list[Any]:

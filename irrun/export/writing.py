@@ -47,17 +47,17 @@ def write_model(graph: Graph, model: Model, path: Path, threshold: int = EXTERNA
         data = stack.enter_context(atomic_write(files[1])) if len(files) > 1 else None
         file = stack.enter_context(atomic_write(path))
         writer = _Writer(data, files[-1].name)
+        body = writer.make_graph(graph)
+        body.doc_string = f"exported from {model.path.name}" if model.path is not None else ""
         proto = onnx.ModelProto()
-        proto.graph.CopyFrom(writer.make_graph(graph))
         proto.opset_import.append(onnx.helper.make_opsetid("", graph.opset))
         if writer.domains:
             proto.opset_import.extend(onnx.helper.make_opsetid(domain, 1) for domain in sorted(writer.domains))
         proto.ir_version = max(10, onnx.helper.find_min_ir_version_for(proto.opset_import[:1], ignore_unknown=True))
         proto.producer_name, proto.producer_version = "irrun", __version__
-        proto.graph.doc_string = f"exported from {model.path.name}" if model.path is not None else ""
         metadata = {"source": "" if model.path is None else model.path.name, "source_version": model.source_version}
         onnx.helper.set_model_props(proto, {name: str(value) for name, value in metadata.items() if value})
-        file.write(proto.SerializeToString())
+        writer.write(file, proto, body)
     return files
 
 
@@ -119,7 +119,7 @@ class _Writer:
         self.domains: set[str] = set()
         self.names: set[str] = set()
         self.node_names: set[str] = set()
-        self.initializers: list[Any] = []
+        self.initializers: list[tuple[Any, bytes | memoryview | None]] = []
         self.by_content: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self.constants: dict[int, str] = {}
 
@@ -138,8 +138,32 @@ class _Writer:
         proto = self.make_body(graph)
         for value, default in graph.defaults.items():
             self.add_initializer(default, value.name)
-        proto.initializer.extend(self.initializers)
         return proto
+
+    def write(self, file: BinaryIO, model: Any, graph: Any) -> None:
+        """Write a model, its graph and the initializers one after the other, without copies of the weights.
+
+        Args:
+            file: The file.
+            model: The protocol buffer of the model without its graph.
+            graph: The protocol buffer of the graph without initializers.
+        """
+        heads: list[bytes] = []
+        for tensor, raw in self.initializers:
+            head = tensor.SerializeToString()
+            if raw is not None:
+                head += _encode_field(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, len(raw))
+            size = len(head) + (0 if raw is None else len(raw))
+            heads.append(_encode_field(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, size) + head)
+        start = graph.SerializeToString()
+        total = len(start) + sum(map(len, heads)) + sum(len(raw) for _, raw in self.initializers if raw is not None)
+        file.write(model.SerializeToString())
+        file.write(_encode_field(onnx.ModelProto.GRAPH_FIELD_NUMBER, total))
+        file.write(start)
+        for head, (_, raw) in zip(heads, self.initializers, strict=True):
+            file.write(head)
+            if raw is not None:
+                file.write(raw)
 
     def reserve_names(self, graph: Graph) -> None:
         """Take the names of inputs and outputs before those of other values."""
@@ -197,6 +221,7 @@ class _Writer:
         """Add an initializer, unless an equal one exists, and return its name."""
         shape = tuple(d for d in value.shape or () if isinstance(d, int))
         tensor = onnx.TensorProto(data_type=ONNX_TYPES[value.type.name], dims=shape)
+        inside: bytes | memoryview | None = None
         if value.type.name == "string":
             array = value.read()
             assert array is not None
@@ -210,11 +235,11 @@ class _Writer:
             if self.data is not None and len(raw) >= EXTERNAL_MINIMUM:
                 self.write_external(tensor, raw)
             else:
-                tensor.raw_data = bytes(raw)
+                inside = raw
             if not name and key[2]:
                 name = self.by_content[key] = self.make_unique("constant", self.names)
         tensor.name = name or self.make_unique("constant", self.names)
-        self.initializers.append(tensor)
+        self.initializers.append((tensor, inside))
         return str(tensor.name)
 
     def write_external(self, tensor: Any, raw: bytes | memoryview) -> None:
@@ -225,6 +250,17 @@ class _Writer:
         self.data.write(raw)
         tensor.data_location = onnx.TensorProto.EXTERNAL
         tensor.external_data.extend(onnx.StringStringEntryProto(key=k, value=str(v)) for k, v in entries.items())
+
+
+def _encode_field(number: int, size: int) -> bytes:
+    """Return what precedes a field of a protocol buffer that consists of bytes: its number and their count."""
+    encoded = bytearray()
+    for integer in (number << 3 | 2, size):
+        while integer > 127:
+            encoded.append(integer & 127 | 128)
+            integer >>= 7
+        encoded.append(integer)
+    return bytes(encoded)
 
 
 def _get_bytes(value: Value) -> bytes | memoryview:

@@ -35,6 +35,45 @@ def test_examples(name, tmp_path):
     check(irrun.read_model(EXAMPLES / name / "model.xml"), tmp_path)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "face-detection-retail-0004/ir3",
+        "face-detection-retail-0004/ir11",
+        "samplenet",
+        "silero-vad",
+        "public/vehicle-license-plate-detection-0106-f16-int8",
+        "public/person-detection-0201-int8",
+    ],
+)
+def test_real_networks(name, data, tmp_path):
+    check(irrun.read_model(data / name / "model.xml"), tmp_path)
+
+
+def test_dynamic_batch_of_a_detector(data, tmp_path):
+    model = irrun.read_model(data / "face-detection-retail-0004" / "ir11" / "model.xml")
+    model.reshape({"data": [-1, 3, 300, 300]})
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
+    session = ort.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    images = np.random.default_rng(0).uniform(0, 255, (2, 3, 300, 300)).astype(np.float32)
+    (found,) = session.run(None, {"data": images})
+    # Detections of nearly equal scores may be in another order.
+    expected = irrun.run(model, images)["detection_out"]
+    np.testing.assert_allclose(np.sort(found, axis=2), np.sort(expected, axis=2), atol=1e-5)
+
+
+def test_the_transposed_matrix_of_a_product_with_a_vector(tmp_path):
+    matmul = 'transpose_a="true" transpose_b="false"'
+    layers = [
+        layer(0, "Parameter", data='shape="4,3" element_type="f32"', outputs=[port(0, (4, 3), "FP32", "a")]),
+        layer(1, "Parameter", data='shape="4" element_type="f32"', outputs=[port(0, (4,), "FP32", "b")]),
+        layer(2, "MatMul", data=matmul, inputs=[port(0, (4, 3)), port(1, (4,))], outputs=[port(2, (3,), "FP32", "y")]),
+        layer(3, "Result", inputs=[port(0, (3,))]),
+    ]
+    check(irrun.read_model(write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))), tmp_path)
+
+
 def test_loops(tmp_path):
     assert "Loop" in check(irrun.read_model(write_row_loop(tmp_path)), tmp_path)
 

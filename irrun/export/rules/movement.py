@@ -26,7 +26,6 @@ from irrun.export.rules.helpers import (
 )
 from irrun.export.site import Site, exports
 from irrun.ops._support.numerics import Array
-from irrun.ops._support.windows import create_windows
 from irrun.shapes import PartialShape
 
 #: Bounds of slices that stand for the ends of an axis.
@@ -715,10 +714,18 @@ def export_space_to_batch(site: Site) -> Value:
 def export_patches(site: Site) -> Value:
     """Export ExtractImagePatches: a strided slice for each element of the window."""
     sizes, strides, rates = site.sizes, site.strides, site.rates
-    windows = create_windows(site.get_static_shape(0, 2), sizes, strides, rates, [], [], site.auto_pad)
-    data, (height, width) = site[0], windows.output_shape
-    if any((*windows.pads_begin, *windows.pads_end)):
-        data = op("Pad", data, constant([0, 0, *windows.pads_begin, 0, 0, *windows.pads_end]))
+    data, pads, counts = site[0], [], []
+    for length, size, stride, rate in zip(site.get_static_shape(0, 2), sizes, strides, rates, strict=True):
+        extent = (size - 1) * rate + 1
+        is_padded = site.auto_pad != "valid"
+        count = -(-length // stride) if is_padded else max(0, (length - extent) // stride + 1)
+        total = max(0, (count - 1) * stride + extent - length) if is_padded else 0
+        small = total // 2
+        pads.append((small, total - small) if site.auto_pad != "same_lower" else (total - small, small))
+        counts.append(count)
+    height, width = counts
+    if any(map(any, pads)):
+        data = op("Pad", data, constant([0, 0, pads[0][0], pads[1][0], 0, 0, pads[0][1], pads[1][1]]))
     parts = []
     for i in range(sizes[0]):
         for j in range(sizes[1]):

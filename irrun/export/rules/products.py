@@ -10,7 +10,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.errors import UnsupportedError
 from irrun.export.graph import Value, cast, constant, op
-from irrun.export.rules.helpers import reshape, shape_of, slice_axis, to_axes, transpose, unsqueeze, where
+from irrun.export.rules.helpers import reshape, shape_of, slice_axis, squeeze, to_axes, transpose, unsqueeze, where
 from irrun.export.rules.movement import flatten
 from irrun.export.site import RULES, Site, exports, round_to
 from irrun.shapes import PartialShape
@@ -98,6 +98,9 @@ def _swap_last_axes(value: Value, rank: int) -> Value:
 def export_matmul(site: Site) -> Value:
     """Export MatMul."""
     a, b = site[0], site[1]
+    if site.transpose_a and b.rank == 1 and site.get_rank(0) > 1:
+        # onnxruntime fuses a Transpose into the product with a vector, and reads the matrix in the wrong order.
+        return squeeze(op("MatMul", unsqueeze(b, [0]), a), [-2])
     if site.transpose_a:
         a = _swap_last_axes(a, site.get_rank(0))
     if site.transpose_b:
