@@ -16,8 +16,10 @@ import numpy as np
 
 from irrun.deadlines import check_time, get_deadline
 from irrun.errors import InputError, TimeLimitError
+from irrun.text.ascii_patterns import AsciiPattern, convert_to_ascii
 from irrun.text.packages import import_regex
 from irrun.text.pattern_parser import PatternError, translate
+from irrun.text.simple_patterns import SimplePattern, find_simple_pattern
 from irrun.text.unicode_ranges import is_unassigned
 
 __all__ = ["Pattern", "compile_pattern", "prepare"]
@@ -38,6 +40,8 @@ class Pattern:
     Attributes:
         compiled: The pattern of `regex`; None if PCRE2 does not compile it, so that it matches nothing.
         has_context: Whether a match depends on the text around it.
+        ascii: The pattern for texts of ASCII; None if it is not simple enough.
+        simple: What it matches, if that is single characters.
         group_count: The number of groups that capture.
     """
 
@@ -46,9 +50,13 @@ class Pattern:
         self.source = source
         self.compiled: Any = None
         self.has_context = False
+        self.ascii: AsciiPattern | None = None
+        self.simple: SimplePattern | None = None
         with suppress(PatternError, regex.error, OverflowError, RecursionError):
             translated, self.has_context = translate(source, captures)
             self.compiled = regex.compile(translated)
+            self.ascii = convert_to_ascii(translated)
+            self.simple = find_simple_pattern(translated)
         self.group_count: int = self.compiled.groups if self.compiled else 0
 
     def find_matches(self, text: str) -> Iterator[Any]:
@@ -64,12 +72,19 @@ class Pattern:
         if self.compiled is None:
             return
         try:
-            for match in self.compiled.finditer(text, timeout=get_seconds()):
+            for match in self._search_all(text):
                 if match.start() == match.end():
                     return
                 yield match
         except TimeoutError:
             self.refuse()
+
+    def _search_all(self, text: str) -> Iterator[Any]:
+        """Return the matches in a text, also after empty ones."""
+        if self.ascii is not None and text.isascii() and len(text) <= self.ascii.longest:
+            return self.ascii.compiled.finditer(text)
+        matches: Iterator[Any] = self.compiled.finditer(text, timeout=get_seconds())
+        return matches
 
     def find_texts(self, text: str) -> list[str]:
         """Return what all matches match, also after empty ones; for patterns without groups that capture.
@@ -80,6 +95,8 @@ class Pattern:
         """
         if self.compiled is None:
             return []
+        if self.ascii is not None and text.isascii() and len(text) <= self.ascii.longest:
+            return self.ascii.compiled.findall(text)
         try:
             texts: list[str] = self.compiled.findall(text, timeout=get_seconds())
         except TimeoutError:

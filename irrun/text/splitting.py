@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from irrun.deadlines import within_time
+from irrun.text.batch import Batch
 from irrun.text.patterns import Pattern, compile_pattern, prepare
+from irrun.text.simple_patterns import SimplePattern
 
 __all__ = ["Parts", "SpecialTokenSplitter", "Splitter", "get_special_token_splitter", "get_splitter"]
 
@@ -18,6 +21,8 @@ Array = np.ndarray[Any, Any]
 MAX_KEPT_BYTES, MAX_KEPT = 48, 1 << 16
 #: Strings with fewer characters are measured one part at a time.
 SHORT = 64
+#: How matches are merged with what follows them, unless the pattern is inverted.
+NEXT = ("mergedwithnext", False)
 
 
 class Parts(NamedTuple):
@@ -66,6 +71,7 @@ class Splitter:
         self._most = most
         self._covers = behaviour == "isolate" and not pattern.group_count
         self._kept: dict[bytes, Parts] = {}
+        self._kept_sizes: dict[str, list[int]] = {}
 
     def split(self, text: bytes) -> Parts:
         """Return the parts of a string.
@@ -84,6 +90,89 @@ class Splitter:
             if len(text) <= MAX_KEPT_BYTES and len(self._kept) < MAX_KEPT:
                 self._kept[text] = parts
         return parts
+
+    def split_all(self, batch: Batch, skips: Array) -> tuple[Array, Array, Array, Array] | None:
+        """Return the parts of all strings, if they can be found in all strings at once.
+
+        Args:
+            batch: The strings.
+            skips: Which strings are not split, boolean [strings].
+
+        Returns:
+            The number of parts of each string; where each part begins and where it ends in the batch, in bytes; and
+            which parts are strings that are not split. None if strings must be split one by one.
+
+        Raises:
+            InputError: The search takes too long.
+            TimeLimitError: The run exceeds its time limit.
+        """
+        if self._most != -1:
+            return None
+        simple = self._pattern.simple
+        keeps_order = self._behaviour in ("isolate", "remove") or (self._behaviour, self._invert) == NEXT
+        if simple is not None and simple.kind != "start" and keeps_order:
+            return self._split_runs(simple, batch, skips)
+        if self._covers:
+            return self._cover(batch, skips)
+        return None
+
+    def _cover(self, batch: Batch, skips: Array) -> tuple[Array, Array, Array, Array]:
+        """Isolate the matches in all strings."""
+        sizes: list[int] = []
+        counts: list[int] = []
+        text, kept = batch.prepared, self._kept_sizes
+        bounds = batch.bounds.tolist()
+        for skip, begin, end in within_time(zip(skips.tolist(), bounds, bounds[1:])):  # noqa: B905
+            piece = text[begin:end]
+            found = [end - begin] if skip else kept.get(piece)
+            if found is None:
+                found = list(map(len, self._pattern.find_texts(piece)))
+                if sum(found) != end - begin or 0 in found:
+                    first, last = self._split(piece)
+                    found = [b - a for a, b in zip(first, last, strict=True)]
+                if end - begin <= MAX_KEPT_BYTES and len(kept) < MAX_KEPT:
+                    kept[piece] = found
+            sizes += found
+            counts.append(len(found))
+        edges = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=edges[1:])
+        edges = batch.to_bytes(edges)
+        numbers = np.array(counts, np.int64)
+        return numbers, edges[:-1], edges[1:], np.repeat(skips, numbers)
+
+    def _split_runs(self, pattern: SimplePattern, batch: Batch, skips: Array) -> tuple[Array, Array, Array, Array]:
+        """Split strings at characters of a set."""
+        bounds = batch.bounds
+        lengths = np.diff(bounds)
+        found = pattern.find(batch.codes, bounds)
+        if skips.any():
+            found &= ~np.repeat(skips, lengths)
+        starts = np.ones(found.size, bool)
+        starts[1:] = (found[1:] | found[:-1]) if pattern.kind == "char" else found[1:] != found[:-1]
+        starts[bounds[:-1][lengths > 0]] = True
+        begins = np.flatnonzero(starts)
+        ends = np.append(begins[1:], found.size)[: begins.size]
+        are_matches = found[begins]
+        strings = np.repeat(np.arange(lengths.size), lengths)[begins]
+        if self._behaviour == "remove":
+            kept = are_matches == self._invert
+            if skips.any():
+                kept |= skips[strings]
+            begins, ends, strings = begins[kept], ends[kept], strings[kept]
+        elif self._behaviour == "mergedwithnext":
+            follows = np.zeros(begins.size, bool)  # whether a part begins with the match before it
+            follows[1:] = are_matches[:-1] & ~are_matches[1:] & (strings[1:] == strings[:-1])
+            is_last = np.append(strings[1:] != strings[:-1], True)[: begins.size]
+            begins[1:] = np.where(follows[1:], begins[:-1], begins[1:])
+            kept = ~are_matches | is_last
+            begins, ends, strings = begins[kept], ends[kept], strings[kept]
+        empty = np.flatnonzero((lengths == 0) & (skips | (self._behaviour == "mergedwithnext")))
+        if empty.size:
+            order = np.argsort(np.concatenate([strings, empty]), kind="stable")
+            strings = np.concatenate([strings, empty])[order]
+            begins, ends = (np.concatenate([edges, bounds[empty]])[order] for edges in (begins, ends))
+        counts = np.bincount(strings, minlength=lengths.size)
+        return counts, batch.to_bytes(begins), batch.to_bytes(ends), skips[strings]
 
     def _split(self, subject: str) -> tuple[list[int], list[int]]:
         """Return where parts begin and end, in characters."""

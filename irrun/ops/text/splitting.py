@@ -12,6 +12,7 @@ from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
+from irrun.text.batch import join_batch
 from irrun.text.ragged import check_ranges, check_strings, expand_ranges, list_strings, make_bounds, read_text
 from irrun.text.splitting import Parts, get_special_token_splitter, get_splitter
 
@@ -124,20 +125,25 @@ def regex_split(
     splitter = get_splitter(read_text("the pattern", rest[has_flags]), behaviour, invert, max_splits)
     order = _order_strings(row_begins, row_ends, begins, ends, chars)
     first, last = begins.reshape(-1)[order], ends.reshape(-1)[order]
-    texts = list_strings(first, last, chars)
+    skips = np.zeros(order.size, bool)
     if has_flags:
-        skips = _get_flags(rest[0], begins)[order].tolist()
+        skips = _get_flags(rest[0], begins)[order]
     elif len(rest) == 4:
         check_strings(*rest[1:])
         tokens = frozenset(list_strings(*rest[1:]))
-        skips = [text in tokens for text in texts]
+        skips = np.array([text in tokens for text in list_strings(first, last, chars)], bool)
+    batch = join_batch(first, last, chars)
+    found = splitter.split_all(batch, skips) if batch is not None else None
+    if batch is not None and found is not None:
+        counts, part_begins, part_ends, flags = found
+        shifts = np.repeat(first - batch.byte_bounds[:-1], counts)
+        bounds = [(edges + shifts).astype(np.int32) for edges in (part_begins, part_ends)]
+        strings = [*_bound_rows(row_begins, row_ends, counts), *bounds, chars]
     else:
-        skips = [False] * len(texts)
-    split = splitter.split
-    parts = [
-        _keep(len(text), True) if skip else split(text) for text, skip in within_time(zip(texts, skips, strict=True))
-    ]
-    *strings, flags = _assemble(row_begins, row_ends, first, chars, parts)
+        split = splitter.split
+        pairs = within_time(zip(list_strings(first, last, chars), skips.tolist(), strict=True))
+        parts = [_keep(len(text), True) if skip else split(text) for text, skip in pairs]
+        *strings, flags = _assemble(row_begins, row_ends, first, chars, parts)
     return (*strings, flags) if has_flags else tuple(strings)
 
 
