@@ -7,6 +7,7 @@ all layers, in which an observer replaces the outputs of each layer by the refer
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,8 +21,9 @@ from irrun.arguments import check_functions, check_number, check_path, check_tex
 from irrun.errors import InputError
 from irrun.inspection.comparison import Comparison, LayerComparison, OutputComparison
 from irrun.inspection.connections import ConnectionTable
+from irrun.inspection.contributions import Contributions, cast
 from irrun.inspection.keys import KeyTable
-from irrun.inspection.metrics import Metrics, are_identical, measure, measure_top_k
+from irrun.inspection.metrics import Metrics, are_identical, measure, measure_top_k, widen
 from irrun.inspection.references import (
     ModelReference,
     Reference,
@@ -67,6 +69,8 @@ SAME_RUNTIME_FACTOR = 2.0
 MAX_ROUNDING = 1e-3
 #: Outputs agree from this SQNR in dB on, if the results of layers jump where their inputs differ by rounding errors.
 JUMP_SQNR = 20.0
+#: The number of layers whose contributions to the outputs are measured, with a run for each.
+MAX_RANKED = 8
 #: The number of largest elements of an output that are compared.
 TOP_K = 5
 
@@ -76,6 +80,7 @@ def compare(
     against: Model | str | os.PathLike[str] | Mapping[str, Array],
     inputs: Inputs = None,
     *,
+    sequence: Sequence[Inputs] | None = None,
     factor: float | None = None,
     observers: Sequence[Observer] = (),
     precision: str = "f32",
@@ -93,6 +98,8 @@ def compare(
             `Model.evaluate`; or arrays by name: a `Trace`, a mapping, or the path of a .trace, .npz or .safetensors
             file or of a folder of .npy files.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
+        sequence: Inputs of several runs of one session, in place of `inputs`. Variables keep their values between the
+            runs, and are compared after each.
         factor: The tolerance of a layer as a multiple of its own rounding error, which is measured in f64. By default
             64, or 2 if irrun computes the reference.
         observers: Observers that are called first, in all runs of the model.
@@ -116,10 +123,17 @@ def compare(
         factor = check_number("factor", factor, 0)
     source = model if isinstance(model, Model) else read_model(model)
     compiled = settings.compile(source, optimize=False)
-    arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
-    opened = open_reference(source, against, arguments, settings)
+    if sequence is not None and inputs is not None:
+        raise InputError("inputs and sequence exclude each other")
+    sets = [
+        collect_inputs(one, compiled.inputs, compiled._input_names)
+        for one in ([inputs] if sequence is None else sequence)
+    ]
+    if not sets:
+        raise InputError("sequence is empty, expected inputs of at least one run")
+    opened = open_reference(source, against, sets[0], settings, has_more=len(sets) > 1)
     try:
-        return _Comparer(compiled, opened, arguments, factor, observers, settings).run()
+        return _Comparer(compiled, opened, sets, factor, observers, settings).run()
     finally:
         opened.close()
 
@@ -143,8 +157,7 @@ def compare_with(
     Returns:
         The comparisons in the order of execution.
     """
-    layers, _ = _Comparer(compiled, reference, arguments, factor, (), settings).compare_layers()
-    return layers
+    return _Comparer(compiled, reference, [arguments], factor, (), settings).compare_layers()
 
 
 def open_reference(
@@ -152,6 +165,8 @@ def open_reference(
     reference: Model | str | os.PathLike[str] | Mapping[str, Array],
     arguments: Sequence[Array],
     settings: RunSettings = DEFAULT_SETTINGS,
+    *,
+    has_more: bool = False,
 ) -> Reference:
     """Run or open a reference.
 
@@ -160,6 +175,7 @@ def open_reference(
         reference: The reference, as `against` of `compare`.
         arguments: The inputs of the model, in the order of the Parameters.
         settings: How a reference that irrun runs is compiled and run.
+        has_more: Whether more inputs follow in the same session.
 
     Raises:
         InputError: The reference does not exist, or its inputs differ from the model's.
@@ -176,7 +192,7 @@ def open_reference(
     if text == "openvino" or text.startswith("openvino:"):
         from irrun.inspection.openvino_reference import OpenVinoReference
 
-        return OpenVinoReference(text, model, arguments)
+        return OpenVinoReference(text, model, arguments, keeps_batches=has_more)
     if text.lower().endswith(".xml"):
         return ModelReference(text, model, read_model(text), arguments, settings)
     return load_arrays(Path(text), model)
@@ -189,14 +205,14 @@ class _Comparer:
         self,
         compiled: CompiledModel,
         reference: Reference,
-        arguments: Sequence[Array],
+        sets: Sequence[Sequence[Array]],
         factor: float | None,
         observers: Sequence[Observer],
         settings: RunSettings,
     ) -> None:
         self.compiled = compiled
         self.reference = reference
-        self.arguments = arguments
+        self.sets = sets
         self.observers = observers
         self.settings = settings
         self.table = KeyTable(compiled.model)
@@ -207,40 +223,142 @@ class _Comparer:
         self.executed: set[int] = set()
         self.connections = ConnectionTable(self.table)
         self.differences = StaticDifferences(self.table, reference)
+        #: One session for each of the two runs.
+        self.requests = compiled.create_infer_request(), compiled.create_infer_request()
+        self.outputs: list[OutputComparison] = []
 
     def run(self) -> Comparison:
         """Compare the layers and the outputs."""
-        layers, outputs = self.compare_layers()
-        compared = self.compare_outputs(outputs)
-        if not layers and all(output.metrics is None for output in compared):
+        layers = self.compare_layers()
+        if not layers and all(output.metrics is None for output in self.outputs):
             known = ", ".join(layer.name for layer in list(self.compiled.model.graph.layers)[:5])
             raise InputError(
                 f"nothing to compare: {self.reference.name} has no value with the name of a layer or a tensor of the "
                 f"model, such as {known}"
             )
-        has_additions = any(layer.verdict == "adds" for layer in layers)
-        agrees = not has_additions and all(output.agrees for output in compared)
+        causes = self.rank(layers)
+        agrees = not causes and all(output.agrees for output in self.outputs)
         reference = self.reference
         return Comparison(
-            agrees, reference.name, reference.precision, layers, compared, len(self.executed), list(reference.notes)
+            agrees,
+            reference.name,
+            reference.precision,
+            layers,
+            self.outputs,
+            len(self.executed),
+            list(reference.notes),
+            causes,
+            len(self.sets),
         )
 
-    def compare_layers(self) -> tuple[list[LayerComparison], list[Array]]:
-        """Run the model twice: with the inputs of the reference for each layer, and as it is."""
-        self.infer(self.measure_own)
-        outputs = self.infer(self.measure_accumulated)
+    def compare_layers(self) -> list[LayerComparison]:
+        """Run the model twice on each input: with the inputs of the reference for each layer, and as it is."""
         layers = self.differences.compare_constant_layers()
-        for errors in self.errors.values():
-            body = self.compare_body(errors)
-            layer = self.judge(errors)
-            if layer.verdict == "adds" and any(n.verdict not in ("exact", "near zero") for n in body):
-                layer = replace(layer, verdict="amplifies")  # what its body adds is known
-            layers += [*body, layer]
-        return layers, outputs
+        for i, arguments in enumerate(self.sets):
+            if i:
+                self.reference.advance(arguments)
+            self.errors = {}
+            given = self.infer(0, arguments, self.measure_own)
+            outputs = self.infer(1, arguments, self.measure_accumulated)
+            found = self.compare_variables()
+            for errors in self.errors.values():
+                body = self.compare_body(errors)
+                layer = self.judge(errors)
+                if layer.verdict == "adds" and any(n.verdict not in ("exact", "near zero") for n in body):
+                    layer = replace(layer, verdict="amplifies")  # what its body adds is known
+                found += [*body, layer]
+            compared = self.compare_outputs(outputs)
+            found = [*self.excuse_owners(found), *self.compare_results(given, compared)]
+            layers += [replace(layer, run=i) for layer in found]
+            self.outputs += [replace(output, run=i) for output in compared]
+        return layers
 
-    def infer(self, observer: Observer) -> list[Array]:
-        outputs = self.settings.infer(self.compiled, list(self.arguments), [*self.observers, observer])
-        return list(outputs.to_tuple())
+    def infer(self, session: int, arguments: Sequence[Array], observer: Observer) -> list[Array]:
+        """Run the model in one of two sessions, which differ in the values of variables."""
+        observers = [*self.observers, observer]
+        request = self.requests[session]
+        return list(request.infer(list(arguments), observers=observers, timeout=self.settings.timeout).to_tuple())
+
+    def compare_variables(self) -> list[LayerComparison]:
+        """Compare the values that layers wrote to variables, given the inputs of the reference."""
+        values = {variable.name: variable.state for variable in self.requests[0].query_state()}
+        if not values:
+            return []
+        layers = []
+        for key, layer in self.table.iterate_layers():
+            name = layer.attributes.get("variable_id")
+            expected = None if name is None else self.reference.get_variable(str(name))
+            if not layer.writes_variable or expected is None or self.differences.has_other_variables:
+                continue
+            metrics = measure(values[str(name)], expected)
+            if metrics.same_shape and metrics.sqnr_db >= get_output_sqnr(self.reference.epsilon):
+                continue
+            reason = self.differences.describe(layer)
+            layers.append(LayerComparison(layer.name, layer.type, key, "name", metrics, metrics, "adds", 0.0, reason))
+        return layers
+
+    def excuse_owners(self, layers: Sequence[LayerComparison]) -> list[LayerComparison]:
+        """Return the comparisons, in which layers without a reason do not add what layers in their bodies add."""
+        blamed = {layer.path.rpartition("[0]/")[0] for layer in layers if layer.verdict == "adds"}
+        return [
+            replace(layer, verdict="amplifies")
+            if layer.verdict == "adds" and not layer.reason and layer.path in blamed
+            else layer
+            for layer in layers
+        ]
+
+    def compare_results(self, given: Sequence[Array], compared: Sequence[OutputComparison]) -> list[LayerComparison]:
+        """Compare the Results with the reference, given the values that the reference has for all layers.
+
+        A Result adds an error if it is connected to another layer than in the reference.
+        """
+        layers = []
+        specs, references = self.compiled.outputs, self.reference.get_outputs()
+        for spec, value, expected, output in zip(specs, given, references, compared, strict=True):
+            if expected is None or output.agrees or output.metrics is None:
+                continue
+            reason = self.differences.describe_result(spec.layer)
+            metrics = measure(value, expected)
+            if not reason or (metrics.same_shape and metrics.sqnr_db >= get_output_sqnr(self.reference.epsilon)):
+                continue
+            key = self.table.get_path(spec.layer)
+            name = spec.layer.name
+            layers.append(LayerComparison(name, "Result", key, "name", metrics, output.metrics, "adds", 0.0, reason))
+        return layers
+
+    def rank(self, layers: Sequence[LayerComparison]) -> list[LayerComparison]:
+        """Return the layers that add an error, those that contribute most to the errors of the outputs first.
+
+        Iterations and runs of a layer count as one. The contribution of a layer is the error of the outputs if the
+        errors of all others are taken away.
+        """
+        causes: dict[str, LayerComparison] = {}
+        for layer in layers:
+            if layer.verdict == "adds":
+                causes.setdefault(layer.path, layer)
+        if len(causes) < 2 or len(self.sets) > 1:
+            return list(causes.values())
+        known = [n for path in causes for n in [self.table.find_layer(path)] if not self.connections.is_constant(n)]
+        chosen = sorted(known, key=lambda n: causes[self.table.get_path(n)].own.sqnr_db)[:MAX_RANKED]
+        contributions = Contributions(self.table, self.reference, chosen)
+        arguments = list(self.sets[0])
+        self.settings.infer(self.compiled, arguments, [*self.observers, contributions.measure])
+        ranked = {}
+        references = self.reference.get_outputs()
+        for cause in chosen:
+            observers = [*self.observers, contributions.make_observer(cause)]
+            outputs = self.settings.infer(self.compiled, arguments, observers).to_tuple()
+            pairs = zip(outputs, references, strict=True)
+            ranked[self.table.get_path(cause)] = min(
+                (measure(value, expected).sqnr_db for value, expected in pairs if expected is not None),
+                default=math.inf,
+            )
+        order = {path: i for i, path in enumerate(causes)}
+        is_known = min(ranked.values(), default=math.inf) < math.inf
+        if not is_known:
+            return list(causes.values())
+        paths = sorted(causes, key=lambda path: (ranked.get(path, causes[path].own.sqnr_db), order[path]))
+        return [replace(causes[path], contribution_db=ranked.get(path)) for path in paths]
 
     def get_factor(self, layer: Layer, outputs: Sequence[Array], references: Sequence[Array | None]) -> float:
         """Return the multiple of the rounding error of a layer that is tolerated."""
@@ -281,11 +399,14 @@ class _Comparer:
                 errors.own.append(metrics)
                 if metrics.over_tolerance:
                     errors.is_near_zero &= is_near_zero(value, expected, rounding, factor, inputs)
+                    errors.is_near_zero = errors.is_near_zero and self.is_sensitive(
+                        layer, inputs, outputs, references, factor
+                    )
                     errors.is_one_level &= is_one_level(layer, inputs, value, expected)
                 elif metrics.sqnr_db < get_ordinary_sqnr([rounding]):
                     errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor)
         return [
-            value if expected is None or expected.shape != value.shape else _cast(expected, value)
+            value if expected is None else cast(expected, value)
             for value, expected in zip(outputs, replacements, strict=True)
         ]
 
@@ -317,6 +438,34 @@ class _Comparer:
                 rounding = Rounding(rounding.relative, rounding.magnitude, epsilon)
             narrowed.append(rounding)
         return narrowed
+
+    def is_sensitive(
+        self,
+        layer: Layer,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array],
+        references: Sequence[Array | None],
+        factor: float,
+    ) -> bool:
+        """Return whether rounding errors of the inputs explain the errors of the outputs.
+
+        The magnitude of the inputs alone does not say so: Softmax ignores the large values of masks.
+        """
+        if registry.get_card(layer.type, layer.version).discontinuous:
+            return True
+        changes = self.estimator.measure_sensitivity(layer, inputs, outputs)
+        if changes is None:
+            return True
+        for value, expected, change in zip(outputs, references, changes, strict=True):
+            if expected is None or not is_float_array(expected) or expected.shape != change.shape:
+                continue
+            with np.errstate(all="ignore"):
+                error = np.abs(widen(value) - widen(expected))
+                rounding = get_epsilon(value.dtype) * np.abs(widen(expected))
+                typical = np.sqrt(np.mean(np.square(change))) / 8
+            if bool(np.any(error > factor * (np.maximum(change, typical) + rounding))):
+                return False
+        return True
 
     def measure_accumulated(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
@@ -433,13 +582,3 @@ def _mask_padding(expected: Array, value: Array, lengths: Array | None) -> Array
         return expected
     is_defined = np.arange(expected.shape[2]) < lengths[:, None]
     return np.where(is_defined[:, None, :, None], expected, value.astype(expected.dtype))
-
-
-def _cast(expected: Array, value: Array) -> Array:
-    """Return a reference in the type of the value that it replaces."""
-    if expected.dtype == value.dtype:
-        return expected
-    if {value.dtype.kind, expected.dtype.kind}.intersection("OUST") or value.dtype.fields or expected.dtype.fields:
-        return value
-    with np.errstate(all="ignore"):
-        return expected.astype(value.dtype)

@@ -10,7 +10,7 @@ from irrun._lazy import get_provider
 from irrun.formatting import format_number
 from irrun.inspection.metrics import Metrics
 
-__all__ = ["Comparison", "LayerComparison", "OutputComparison"]
+__all__ = ["Comparison", "LayerComparison", "OutputComparison", "strip_iterations"]
 
 #: Layers that notebooks show.
 MAX_ROWS = 25
@@ -31,6 +31,8 @@ class LayerComparison:
             "perturbed" or "exact".
         tolerance: The tolerance relative to the magnitude of the values.
         reason: What the verdict "adds" is based on besides the errors, such as a constant that differs; or "".
+        run: The number of the run in a session of several runs, from 0.
+        contribution_db: The SQNR of the outputs if this layer alone adds its error; None if it was not measured.
     """
 
     name: str
@@ -42,6 +44,13 @@ class LayerComparison:
     verdict: str
     tolerance: float
     reason: str
+    run: int = 0
+    contribution_db: float | None = None
+
+    @property
+    def path(self) -> str:
+        """The key with iteration 0 of every body that contains the layer."""
+        return strip_iterations(self.key)
 
     def to_json(self) -> dict[str, Any]:
         """Return the layer for JSON."""
@@ -65,12 +74,14 @@ class OutputComparison:
         metrics: The error; None if the reference does not have the output.
         top_k: The mean fraction of the five largest elements of each row that both have in common.
         agrees: Whether the error is within the tolerance, or rounding explains it because results of layers jump.
+        run: The number of the run in a session of several runs, from 0.
     """
 
     name: str
     metrics: Metrics | None
     top_k: float
     agrees: bool
+    run: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the output for JSON."""
@@ -90,6 +101,8 @@ class Comparison:
         outputs: The outputs of the model.
         layers_total: The number of executed layers of the model, without layers that compute constants.
         notes: Messages for the user.
+        causes: The layers that add an error, each once, those that contribute most to the errors of the outputs first.
+        runs: The number of runs.
     """
 
     agrees: bool
@@ -99,6 +112,8 @@ class Comparison:
     outputs: list[OutputComparison]
     layers_total: int
     notes: list[str] = field(default_factory=list)
+    causes: list[LayerComparison] = field(default_factory=list)
+    runs: int = 1
 
     @property
     def outcome(self) -> Literal["agrees", "differs", "unexplained"]:
@@ -121,7 +136,7 @@ class Comparison:
         size = f"max abs {format_number(first.own.max_abs)}, SQNR {first.own.sqnr_db:.1f} dB"
         if not first.own.same_shape:
             size = "another shape"
-        count = len({_strip_iterations(layer.key) for layer in self.layers if layer.verdict == "adds"})
+        count = len({strip_iterations(layer.key) for layer in self.layers if layer.verdict == "adds"})
         others = f"; {count} layers add one" if count > 1 else ""
         return f"{first.key} ({first.type}) is the first layer that adds an error ({size}){reason}{others}"
 
@@ -143,7 +158,7 @@ class Comparison:
     @property
     def matched(self) -> int:
         """The number of matched layers; iterations are not counted."""
-        return len({_strip_iterations(layer.key) for layer in self.layers})
+        return len({strip_iterations(layer.key) for layer in self.layers})
 
     def __repr__(self) -> str:
         result = {"unexplained": "differs, without a layer that adds an error,"}.get(self.outcome, self.outcome)
@@ -169,5 +184,10 @@ class Comparison:
         }
 
 
-def _strip_iterations(key: str) -> str:
-    return re.sub(r"\[\d+\]/", "[]/", key)
+def strip_iterations(key: str) -> str:
+    """Return a key with iteration 0 of every body.
+
+    Args:
+        key: The key of a layer or value.
+    """
+    return re.sub(r"\[\d+\]/", "[0]/", key)

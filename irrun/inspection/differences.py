@@ -203,12 +203,31 @@ class LayerDifferences:
                 ]
                 for entry in sorted(entries[0] - entries[1]):
                     texts.append(f"the port map of {tag} has {entry}, which the other model does not have")
+            texts += self._list_results(body, expected)
             edges = [
                 {_describe_edge(e, own) for e in b.back_edges} for b, own in ((body, names[0]), (expected, names[1]))
             ]
             for edge in sorted(edges[0] - edges[1]):
                 texts.append(f"the back edge {edge} does not exist in the other model")
         return texts
+
+    def describe_result(self, result: Layer, other: Layer) -> str:
+        """Return how the source of a Result differs, or "".
+
+        Args:
+            result: A Result.
+            other: The Result in its place.
+        """
+        source = self._find_sources(self._connections, result)[0]
+        expected = self._find_sources(self._other_connections, other)[0]
+        if self._is_match(source, expected, result, other):
+            return ""
+        return f"{result.name} comes from {_show(source)}, in the other model from {_show(expected)}"
+
+    def _list_results(self, body: Body, other: Body) -> list[str]:
+        """Return how the sources of the Results of a body differ."""
+        results, expected = (b.graph.find_layers("Result") for b in (body, other))
+        return [t for a, b in zip(results, expected, strict=False) for t in [self.describe_result(a, b)] if t]
 
     def _name_layers(self, body: Body) -> dict[int, str]:
         """Return the names that the other model uses for the layers of a body, by id."""

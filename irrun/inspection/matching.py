@@ -77,6 +77,8 @@ def _match_graphs(graph: Graph, reference: Graph, result: LayerMatches) -> None:
         matched[id(layer)] = Match(other, "order")
     for layer, other in _match_other_types(graph, reference, matched):
         matched[id(layer)] = Match(other, "name")
+    for layer, other in _match_by_sources(graph, reference, matched):
+        matched[id(layer)] = Match(other, "order")
     result.matches.update(matched)
     for layer in graph.layers:
         match = matched.get(id(layer))
@@ -139,6 +141,74 @@ def _match_by_order(graph: Graph, reference: Graph, matched: dict[int, Match]) -
             if id(layer) not in matched:
                 pairs.append((layer, other))
     return pairs
+
+
+def _match_by_sources(graph: Graph, reference: Graph, matched: dict[int, Match]) -> list[tuple[Layer, Layer]]:
+    """Return layers without a match whose sources and shapes match those of a layer, if possible of the same type."""
+    taken = {id(match.layer) for match in matched.values()}
+    partners: dict[int, object] = {}
+    pairs: list[tuple[Layer, Layer]] = []
+    for layer in graph.layers:
+        match = matched.get(id(layer))
+        if match is not None:
+            partners[layer.id] = match.layer.id
+    parameters = [n.id for n in graph.layers if n.is_input], [n.id for n in reference.layers if n.is_input]
+    if len(parameters[0]) == len(parameters[1]):
+        partners.update(zip(*parameters, strict=True))
+    constants = find_constant_layers(graph), find_constant_layers(reference)
+    partners.update((number, "constant") for number in constants[0])
+    candidates: dict[tuple[object, ...], list[Layer]] = {}
+    shapes: dict[tuple[object, ...], list[Layer]] = {}
+    sources = _list_sources(reference)
+    for other in sort_layers(reference):
+        if id(other) not in taken and other.id not in constants[1] and not other.is_structural:
+            tokens: tuple[object, ...] = tuple(
+                "constant" if number in constants[1] else number for number, _ in sources.get(other.id, ())
+            )
+            candidates.setdefault((*_describe(other), tokens), []).append(other)
+            shapes.setdefault((_describe(other)[1], tokens), []).append(other)
+    partner_ids = {id(n): n.id for n in graph.layers}
+    origins = {id(match.layer): partner_ids[key] for key, match in matched.items() if key in partner_ids}
+    users = (
+        _list_users(graph, {n.id: n.id for n in graph.layers}),
+        _list_users(reference, {n.id: origins[id(n)] for n in reference.layers if id(n) in origins}),
+    )
+    sources = _list_sources(graph)
+    for layer in sort_layers(graph):
+        if id(layer) in matched or layer.id in constants[0] or layer.is_structural:
+            continue
+        found = tuple(partners.get(number) for number, _ in sources.get(layer.id, ()))
+        if None in found:
+            continue
+        others = candidates.get((*_describe(layer), found)) or shapes.get((_describe(layer)[1], found), [])
+        free = [n for n in others if id(n) not in taken and len(n.outputs) == len(layer.outputs)]
+        if free and free[0].type != layer.type:
+            free = [n for n in free if not (is_transparent(layer) or is_transparent(n) or layer.bodies)]
+            free = [n for n in free if users[0].get(layer.id, set()) & users[1].get(n.id, set())]
+        if free:
+            other = free[0]
+            taken.add(id(other))
+            partners[layer.id] = other.id
+            pairs.append((layer, other))
+    return pairs
+
+
+def _list_sources(graph: Graph) -> dict[int, list[tuple[int, int]]]:
+    """Return the ids of the layers and ports that the inputs of each layer are connected to."""
+    sources: dict[int, list[tuple[int, int]]] = {}
+    for edge in sorted(graph.edges, key=lambda edge: edge.to_port):
+        sources.setdefault(edge.to_layer, []).append((edge.from_layer, edge.from_port))
+    return sources
+
+
+def _list_users(graph: Graph, ids: dict[int, int]) -> dict[int, set[int]]:
+    """Return the consumers of each layer other than Results, under the ids of another graph."""
+    results = {layer.id for layer in graph.layers if layer.is_output}
+    users: dict[int, set[int]] = {}
+    for edge in graph.edges:
+        if edge.to_layer in ids and edge.to_layer not in results:
+            users.setdefault(edge.from_layer, set()).add(ids[edge.to_layer])
+    return users
 
 
 def _describe(layer: Layer) -> tuple[str, object]:

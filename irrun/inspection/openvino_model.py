@@ -78,6 +78,7 @@ class OpenVinoModel:
         self.model = model
         self.perturbed: set[str] = set()
         self.keeps_batches = False
+        self._variables: dict[str, Array] = {}
         self._table = KeyTable(model)
         self._consumed = {(e.from_layer, e.from_port) for e in model.graph.edges}
         self._config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": target.precision} if target.precision else {}
@@ -86,6 +87,7 @@ class OpenVinoModel:
         with self._report_errors(), announce("running OpenVINO"):
             self._names, self._source = self._read()
             self._base = self._compile(self._source)
+            self._request = self._base.create_infer_request()
             self.precision = get_precision(self._base)
             self.default_precision = self._find_default_precision()
             self.kernel_precisions = count_precisions(self._base)
@@ -94,7 +96,7 @@ class OpenVinoModel:
     def close(self) -> None:
         """Release the compiled models and the temporary files."""
         self._plans.clear()
-        self._base = None
+        self._base = self._request = None
         self._folder.cleanup()
 
     def infer(self, arguments: Sequence[Array]) -> list[Array]:
@@ -104,7 +106,7 @@ class OpenVinoModel:
             arguments: The inputs, in the order of the Parameters.
         """
         with self._report_errors(), announce("running OpenVINO"):
-            return self._infer(self._base, arguments)
+            return self._infer(self._base.create_infer_request(), arguments)
 
     def run(self, arguments: Sequence[Array], spool: Spool) -> list[Array]:
         """Run the model and store the values of its layers.
@@ -117,16 +119,26 @@ class OpenVinoModel:
             The outputs.
         """
         with self._report_errors(), announce("running OpenVINO"):
-            values = self._infer(self._base, arguments)
+            values = self._infer(self._request, arguments)
+            self._variables = {v.name: read_tensor(v.state) for v in self._request.query_state()}
             if not self.keeps_batches:
-                self._base = None  # its weights take as much memory as the weights of a batch
+                # The weights take as much memory as the weights of a batch.
+                self._base = self._request = None
             if not self._plans:
                 for batch in self._make_batches():
                     self._add_batch(batch, arguments, values, spool)
             else:
-                for layers, compiled, positions in self._plans:
-                    self._store(layers, self._infer(compiled, arguments), positions, spool)
+                for layers, request, positions in self._plans:
+                    self._store(layers, self._infer(request, arguments), positions, spool)
         return values
+
+    def get_variable(self, name: str) -> Array | None:
+        """Return the value of a variable after the last run, or None.
+
+        Args:
+            name: The id of the variable.
+        """
+        return self._variables.get(name)
 
     def _add_batch(self, layers: list[Layer], arguments: Sequence[Array], values: list[Array], spool: Spool) -> None:
         """Run with the outputs of some layers added. If that changes the other outputs, divide the batch."""
@@ -136,8 +148,8 @@ class OpenVinoModel:
             node = nodes[self._names[id(layer)]]
             changed.add_outputs([node.output(i) for i in self._find_consumed_ports(layer)])
         positions = _find_positions(changed)
-        compiled = self._compile(changed)
-        results = self._infer(compiled, arguments)
+        request = self._compile(changed).create_infer_request()
+        results = self._infer(request, arguments)
         is_perturbed = self._have_moved(map(measure, results, values))
         if is_perturbed and len(layers) > SMALL_BATCH:
             for start in range(0, len(layers), SMALL_BATCH):
@@ -147,7 +159,7 @@ class OpenVinoModel:
             self.perturbed.update(self._table.get_key(layer) for layer in layers)
         self._store(layers, results, positions, spool)
         if self.keeps_batches:
-            self._plans.append((layers, compiled, positions))
+            self._plans.append((layers, request, positions))
 
     def _have_moved(self, differences: Iterable[Metrics]) -> bool:
         """Return whether the outputs of the model differ by more than rounding."""
@@ -213,8 +225,8 @@ class OpenVinoModel:
             return ReferenceModel(self._openvino, source)
         return self._core.compile_model(source, self.target.device, self._config)
 
-    def _infer(self, compiled: Any, arguments: Sequence[Array]) -> list[Array]:
-        request = compiled.create_infer_request()
+    def _infer(self, request: Any, arguments: Sequence[Array]) -> list[Array]:
+        compiled = request.get_compiled_model()
         for i, value in enumerate(arguments):
             declared = ElementType.parse(compiled.inputs[i].get_element_type().get_type_name())
             if declared.is_float and declared.dtype != value.dtype:  # OpenVINO reads f16 inputs of IR v10 as f32

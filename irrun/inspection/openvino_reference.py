@@ -28,21 +28,24 @@ class OpenVinoReference:
         name: "openvino", optionally followed by a device and a precision.
         model: The model.
         arguments: Its inputs, in the order of the Parameters.
+        keeps_batches: Whether more inputs follow in the same session.
     """
 
     is_same_runtime = False
 
-    def __init__(self, name: str, model: Model, arguments: Sequence[Array]) -> None:
+    def __init__(self, name: str, model: Model, arguments: Sequence[Array], *, keeps_batches: bool = False) -> None:
         self.name = name
         self.target = parse_target(name)
         self._table = KeyTable(model)
         self._spool = Spool()
         self._layers = {id(layer) for layer in model.graph.layers}
-        self._arguments = {id(spec.layer): value for spec, value in zip(model.inputs, arguments, strict=True)}
+        self._inputs = model.inputs
+        self._arguments = {id(spec.layer): value for spec, value in zip(self._inputs, arguments, strict=True)}
         self._connections = Connections(model.graph)
         self._model = OpenVinoModel(model, self.target)
         self.precision = self._model.precision
         self.epsilon = get_precision_epsilon(self.precision)
+        self._model.keeps_batches = keeps_batches
         self._outputs = self._model.run(arguments, self._spool)
         self.notes = self._make_notes()
 
@@ -66,6 +69,17 @@ class OpenVinoReference:
     def get_outputs(self) -> list[Array | None]:
         """Return the outputs of the model."""
         return list(self._outputs)
+
+    def get_variable(self, name: str) -> Array | None:
+        """Return the value of a variable after the run, or None if the reference does not have it."""
+        return self._model.get_variable(name)
+
+    def advance(self, arguments: Sequence[Array]) -> None:
+        """Run the next inputs of the session. Variables keep their values."""
+        self._spool.close()
+        self._spool = Spool()
+        self._arguments = {id(spec.layer): value for spec, value in zip(self._inputs, arguments, strict=True)}
+        self._outputs = self._model.run(arguments, self._spool)
 
     def is_perturbed(self, layer: Layer, scope: Scope) -> bool:
         """Return whether reading the value of a layer changed the outputs of the model."""
@@ -128,7 +142,4 @@ class OpenVinoBody(OpenVinoReference):
         Args:
             arguments: The values of the Parameters of the body.
         """
-        self._spool.close()
-        self._spool = Spool()
-        self._arguments = {id(spec.layer): value for spec, value in zip(self._inputs, arguments, strict=True)}
-        self._outputs = self._model.run(arguments, self._spool)
+        self.advance(arguments)

@@ -60,6 +60,12 @@ class Reference(Protocol):
     def get_outputs(self) -> list[Array | None]:
         """Return the outputs of the model; None where the reference does not have one."""
 
+    def get_variable(self, name: str) -> Array | None:
+        """Return the value of a variable after the run, or None if the reference does not have it."""
+
+    def advance(self, arguments: Sequence[Array]) -> None:
+        """Run the next inputs of the session. Variables keep their values."""
+
     def is_perturbed(self, layer: Layer, scope: Scope) -> bool:
         """Return whether reading the value of a layer changed the outputs of the reference."""
 
@@ -101,19 +107,35 @@ class ModelReference:
         self._spool = Spool()
         if is_f64:
             settings = replace(settings, precision="f64", weights_memory=0)
-        compiled = settings.compile(other, optimize=False, keeps_output_types=not is_f64)
-        self.arguments = convert_arguments(model, compiled, arguments)
+        self._model = model
+        self._compiled = settings.compile(other, optimize=False, keeps_output_types=not is_f64)
+        self._request = self._compiled.create_infer_request()
+        self._timeout = settings.timeout
         self.precision = "f64" if is_f64 else describe_precision(other)
-        wanted = {id(match.layer) for match in self.matches.matches.values()}
+        self._wanted = {id(match.layer) for match in self.matches.matches.values()}
+        self._positions = match_outputs(model, other)
+        self._run(arguments)
 
-        def store(layer: Layer, inputs: Any, outputs: Sequence[Array], seconds: float, scope: Scope) -> None:
-            if id(layer) in wanted:
-                for port, value in enumerate(outputs):
-                    self._spool.put(self.table.get_value_key(layer, port, scope), value)
+    def _run(self, arguments: Sequence[Array]) -> None:
+        self.arguments = convert_arguments(self._model, self._compiled, arguments)
+        outputs = self._request.infer(self.arguments, observers=[self._store], timeout=self._timeout)
+        self._outputs = [None if i is None else outputs[i] for i in self._positions]
+        self._variables = {variable.name: variable for variable in self._request.query_state()}
 
-        outputs = settings.infer(compiled, self.arguments, [store])
-        positions = match_outputs(model, other)
-        self._outputs = [None if i is None else outputs[i] for i in positions]
+    def _store(self, layer: Layer, inputs: Any, outputs: Sequence[Array], seconds: float, scope: Scope) -> None:
+        if id(layer) in self._wanted:
+            for port, value in enumerate(outputs):
+                self._spool.put(self.table.get_value_key(layer, port, scope), value)
+
+    def advance(self, arguments: Sequence[Array]) -> None:
+        """Run the next inputs of the session. Variables keep their values."""
+        self._spool.close()
+        self._spool = Spool()
+        self._run(arguments)
+
+    def get_variable(self, name: str) -> Array | None:
+        """Return the value of a variable after the run, or None if the reference does not have it."""
+        return self._variables[name].state if name in self._variables else None
 
     def find_match(self, layer: Layer) -> str | None:
         """Return how a layer was matched, or None if the reference does not have it."""
@@ -167,6 +189,10 @@ class ArrayReference:
         read: Returns an array by its name.
         precision: The precision of the reference.
         epsilon: The epsilon of that precision if it is lower than that of the values' types.
+        outputs: The names of the arrays that are outputs of the reference, by the names of the outputs.
+
+    Attributes:
+        output_keys: The name of the array of each output of the model; None if the reference does not have it.
     """
 
     is_same_runtime = False
@@ -179,6 +205,7 @@ class ArrayReference:
         read: Callable[[str], Array],
         precision: str = "unknown",
         epsilon: float = 0.0,
+        outputs: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.precision = precision
@@ -189,6 +216,7 @@ class ArrayReference:
         self._table = KeyTable(model)
         self._names = {normalized: text for text in reversed(list(names)) for normalized in (_normalize(text), text)}
         self._iterated = {re.sub(r"\[\d+\]", "[0]", text) for text in self._names}
+        self.output_keys = self._match_outputs(outputs or {})
 
     def find_match(self, layer: Layer) -> str | None:
         """Return how a layer was matched, or None if the reference does not have it."""
@@ -207,7 +235,18 @@ class ArrayReference:
 
     def get_outputs(self) -> list[Array | None]:
         """Return the outputs of the model; None where the reference does not have one."""
-        return [self._find_output(spec.names) for spec in self._model.outputs]
+        return [None if key is None else self._read(key) for key in self.output_keys]
+
+    def get_variable(self, name: str) -> Array | None:
+        """Return None: values of variables are not recorded."""
+
+    def advance(self, arguments: Sequence[Array]) -> None:
+        """Raise an error: the arrays belong to one run.
+
+        Raises:
+            InputError: Always.
+        """
+        raise InputError(f"{self.name} has the values of one run, expected one set of inputs")
 
     def is_perturbed(self, layer: Layer, scope: Scope) -> bool:
         """Return False: the arrays were recorded."""
@@ -216,11 +255,20 @@ class ArrayReference:
     def close(self) -> None:
         """Do nothing: the arrays belong to the caller."""
 
-    def _find_output(self, names: Sequence[str]) -> Array | None:
+    def _match_outputs(self, outputs: Mapping[str, str]) -> list[str | None]:
+        """Return the names of the arrays of the outputs: by name, or by position where the reference lists outputs."""
+        specs = self._model.outputs
+        known = {name: key for name, key in outputs.items() if key in self._names}
+        found = [next((known[name] for name in spec.names if name in known), None) for spec in specs]
+        if len(known) == len(outputs) == len(specs) and (None in found or len(set(found)) < len(found)):
+            return list(known.values())
+        return [key or self._find_output(spec.names) for key, spec in zip(found, specs, strict=True)]
+
+    def _find_output(self, names: Sequence[str]) -> str | None:
         for name in names:
             for candidate in (name, _normalize(name)):
                 if candidate in self._names:
-                    return self._read(self._names[candidate])
+                    return self._names[candidate]
         return None
 
     def _list_names(self, layer: Layer, port: int, key: str) -> list[str]:
@@ -258,7 +306,7 @@ def load_arrays(path: Path, model: Model) -> ArrayReference:
     if suffix == ".trace":
         trace = Trace.open(path)
         names = [key for key in trace if trace.has_data(key)]
-        return ArrayReference(str(path), model, names, trace.__getitem__, trace.precision)
+        return ArrayReference(str(path), model, names, trace.__getitem__, trace.precision, outputs=trace.output_keys)
     if suffix == ".npz":
         return _open_npz(path, model)
     if suffix == ".safetensors":
@@ -391,5 +439,6 @@ def make_mapping_reference(model: Model, arrays: Mapping[str, Array]) -> ArrayRe
     if isinstance(arrays, Trace):
         trace = arrays
         names = [key for key in trace if trace.has_data(key)]
-        return ArrayReference(str(trace.path or "trace"), model, names, trace.__getitem__, trace.precision)
+        name = str(trace.path or "trace")
+        return ArrayReference(name, model, names, trace.__getitem__, trace.precision, outputs=trace.output_keys)
     return ArrayReference("arrays", model, names, lambda name: np.asarray(arrays[name]))

@@ -25,6 +25,8 @@ Array = np.ndarray[Any, Any]
 
 #: Number of elements from which the typical magnitude of an array is estimated.
 SAMPLE = 1 << 16
+#: Runs with inputs that are changed at random.
+SENSITIVITY_RUNS = 4
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,39 @@ class RoundingEstimator:
             wide = exact[i] if exact is not None and exact[i].shape == value.shape else None
             results.append(_estimate_output(value, wide, epsilon))
         return results
+
+    def measure_sensitivity(
+        self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array]
+    ) -> list[Array] | None:
+        """Return how much each element of the outputs changes if the inputs change by rounding errors.
+
+        Args:
+            layer: The layer.
+            inputs: Its inputs.
+            outputs: Its outputs.
+
+        Returns:
+            Arrays of f64; None if the layer cannot be computed on its own.
+        """
+        exact = self._compute(layer, inputs, len(outputs))
+        if exact is None:
+            return None
+        rng = np.random.default_rng(0)
+        changes = [np.zeros(value.shape) for value in exact]
+        for _ in range(SENSITIVITY_RUNS):
+            rounded = [
+                widen(v) * (1 + max(get_epsilon(v.dtype), self._epsilon) * rng.uniform(-1, 1, v.shape))
+                if v is not None and is_float_array(v)
+                else v
+                for v in inputs
+            ]
+            with np.errstate(all="ignore"):
+                results = self._compute(layer, rounded, len(outputs))
+                if results is None or any(a.shape != b.shape for a, b in zip(results, exact, strict=True)):
+                    return None
+                for change, result, value in zip(changes, results, exact, strict=True):
+                    np.fmax(change, np.abs(widen(result) - widen(value)), out=change)
+        return changes
 
     def _compute(self, layer: Layer, inputs: Sequence[Array | None], count: int) -> list[Array] | None:
         """Return the outputs in f64, or None if the layer cannot be computed on its own."""

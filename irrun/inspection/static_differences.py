@@ -11,7 +11,7 @@ from irrun.inspection.connections import ConnectionTable
 from irrun.inspection.differences import LayerDifferences, find_differing_values
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.metrics import measure
-from irrun.inspection.references import ModelReference, Reference
+from irrun.inspection.references import ArrayReference, ModelReference, Reference
 from irrun.inspection.replaying import isolate_layer
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
@@ -37,11 +37,23 @@ class StaticDifferences:
     def __init__(self, table: KeyTable, reference: Reference) -> None:
         self.table = table
         self.reference = reference if isinstance(reference, ModelReference) and reference.name != "f64" else None
+        self.arrays = reference if isinstance(reference, ArrayReference) else None
         self.connections = ConnectionTable(table)
         self.other_connections = ConnectionTable(table if self.reference is None else self.reference.table)
         self.differences: LayerDifferences | None = None
         if self.reference is not None:
             self.differences = LayerDifferences(table, self.reference.table, self.reference.matches)
+
+    @property
+    def has_other_variables(self) -> bool:
+        """Whether both models give their variables other names, so that values cannot be assigned."""
+        if self.reference is None:
+            return False
+        names = [
+            {str(n.attributes.get("variable_id")) for _, n in table.iterate_layers() if n.reads_variable}
+            for table in (self.table, self.reference.table)
+        ]
+        return names[0] != names[1]
 
     def describe(self, layer: Layer) -> str:
         """Return how a layer differs from its match: its attributes, and the constants that it uses."""
@@ -49,7 +61,10 @@ class StaticDifferences:
         if self.differences is None or match is None:
             return ""
         reasons = self.differences.list_attributes(layer, match)
-        constants = _find_constants(self.connections, layer), _find_constants(self.other_connections, match)
+        constants = (
+            _find_constants(self.table, self.connections, layer),
+            _find_constants(self.reference.table, self.other_connections, match) if self.reference is not None else [],
+        )
         is_aligned = len(constants[0]) == len(constants[1])
         for constant, other in zip(*constants, strict=False):
             if constant.name == other.name or is_aligned:
@@ -67,6 +82,21 @@ class StaticDifferences:
         if owner is not None and other is not None:
             reasons += [f"{owner.name}: {text}" for text in self.differences.list_connections(owner, other)]
         return "; ".join(reasons[:MAX_REASONS]).replace("in the other model", "in the reference")
+
+    def describe_result(self, result: Layer) -> str:
+        """Return how the connection of a Result of the model differs from the Result in the same position."""
+        if self.arrays is not None:
+            position = self.table.graph.find_layers("Result").index(result)
+            key, source = self.arrays.output_keys[position], self.connections.get(result).find_sources(result)[0]
+            name = "" if source is None else self.table.get_value_key(source.layer, source.port)
+            is_known = self.arrays.find_match(source.layer) if source is not None else None
+            return f"{result.name} is {name}, in the reference {key}" if is_known and key not in (name, None) else ""
+        if self.differences is None or self.reference is None:
+            return ""
+        results, others = (table.graph.find_layers("Result") for table in (self.table, self.reference.table))
+        pairs = [(a, b) for a, b in zip(results, others, strict=False) if a is result]
+        texts = [self.differences.describe_result(a, b) for a, b in pairs]
+        return "; ".join(filter(None, texts)).replace("in the other model", "in the reference")
 
     def _find_match(self, layer: Layer) -> Layer | None:
         match = None if self.reference is None else self.reference.matches.find(layer)
@@ -99,21 +129,36 @@ class StaticDifferences:
         return names != other_names and sorted(names) == sorted(other_names)
 
 
-def _find_constants(table: ConnectionTable, layer: Layer) -> list[Layer]:
-    """Return the Constants that a layer depends on through layers that compute constants."""
-    connections = table.get(layer)
+def _find_constants(keys: KeyTable, table: ConnectionTable, layer: Layer) -> list[Layer]:
+    """Return the Constants that a layer depends on through layers that compute constants, also outside its body."""
     constants: list[Layer] = []
-    stack = connections.find_producers(layer)[::-1]
+    stack = [*_find_outer(keys, table, layer), *table.get(layer).find_producers(layer)][::-1]
     seen: set[int] = set()
     while stack:
         current = stack.pop()
-        if current.id not in connections.constants or current.id in seen:
+        if id(current) in seen:
             continue
-        seen.add(current.id)
+        seen.add(id(current))
         if current.is_constant:
             constants.append(current)
-        stack.extend(reversed(connections.find_producers(current)))
+        elif current.is_input:
+            stack.extend(reversed(_find_outer(keys, table, current)))
+        elif table.is_constant(current):
+            stack.extend(reversed(table.get(current).find_producers(current)))
     return constants
+
+
+def _find_outer(keys: KeyTable, table: ConnectionTable, layer: Layer) -> list[Layer]:
+    """Return the layer outside a body that a Parameter gets its value from, at first."""
+    owner = keys.get_owner(layer)
+    if owner is None or not layer.is_input:
+        return []
+    graph = keys.get_graph(layer)
+    body = next(body for body in owner.bodies.values() if body.graph is graph)
+    ports = [entry.external_port_id for entry in body.inputs if entry.internal_layer_id == layer.id]
+    sources = table.get(owner).find_sources(owner)
+    found = [source for port, source in zip(owner.inputs, sources, strict=True) if port.id in ports]
+    return [source.layer for source in found if source is not None]
 
 
 def _describe_constants(layer: Layer, other: Layer) -> str:

@@ -7,11 +7,12 @@ has the fault is the one with the attribute, the inputs or the type; for a const
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 import irrun
+from inspection.faults import copy_model
 from irrun.element_types import ElementType
 from irrun.inspection import KeyTable
 from irrun.inspection.keys import find_constant_layers
@@ -113,25 +114,6 @@ def plant_faults(model: irrun.Model, inputs, count: int, seed: int = 0, only_bod
             if fault is not None and count:
                 count -= 1
                 yield fault
-
-
-def copy_model(model: irrun.Model) -> irrun.Model:
-    """Return a copy of a model that shares constants."""
-    return irrun.Model(copy_graph(model.graph), model.weights, 11, None)
-
-
-def copy_graph(graph):
-    layers = [
-        replace(
-            layer,
-            attributes=dict(layer.attributes),
-            inputs=[replace(port) for port in layer.inputs],
-            outputs=[replace(port) for port in layer.outputs],
-            bodies={tag: replace(body, graph=copy_graph(body.graph)) for tag, body in layer.bodies.items()},
-        )
-        for layer in graph.layers
-    ]
-    return irrun.Graph(layers, list(graph.edges), graph.name)
 
 
 def _has_effect(model, inputs, expected) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from ir_text import write_row_loop
 
 import irrun
-from inspection import networks, planted
+from inspection import faults, networks
 from inspection.graphs import Row, make_model
 from irrun.inspection import Cure, find_cure
 from irrun.ir.constant import Constant
@@ -33,7 +33,7 @@ def quantize(model: Model, inputs, names=None, coarse=()) -> Model:
         ranges[layer.name] = [float(arguments[0].min()), float(arguments[0].max())]
 
     irrun.compile_model(model, optimize=False)(inputs, observers=[observe])
-    result = planted.copy_model(model)
+    result = faults.copy_model(model)
     graph = result.graph
     next_id = max(n.id for n in graph.layers) + 1
     for layer in [n for n in graph.layers if n.type == "Convolution"]:

@@ -14,7 +14,7 @@ import pytest
 from ir_text import layer, net, port, write
 
 import irrun
-from inspection import networks, planted
+from inspection import faults, networks, planted
 from irrun.cli import main
 from irrun.element_types import ELEMENT_TYPES
 from irrun.inspection import KeyTable, parse_condition, reduce
@@ -273,7 +273,7 @@ def test_error_of_openvino_is_reduced(models):
 
 def test_part_is_written_with_inputs_and_script(models, tmp_path):
     good = irrun.read_model(models["bert"])
-    broken = planted.copy_model(good)
+    broken = faults.copy_model(good)
     KeyTable(broken).find_layer("encoder.0/norm2").attributes["eps"] = "0.1"
     result = reduce(broken, INPUTS["bert"], against=good)
     folder = tmp_path / "new/part"
@@ -303,7 +303,7 @@ def test_names_are_literals_in_the_script(models, tmp_path):
 
 def test_number_of_trials_is_limited(models):
     good = irrun.read_model(models["bert"])
-    broken = planted.copy_model(good)
+    broken = faults.copy_model(good)
     KeyTable(broken).find_layer("encoder.0/norm2").attributes["eps"] = "0.1"
     result = reduce(broken, INPUTS["bert"], against=good, max_trials=4)
     assert result.trials == 4
@@ -312,7 +312,7 @@ def test_number_of_trials_is_limited(models):
 
 def test_progress_is_reported(models):
     good = irrun.read_model(models["bert"])
-    broken = planted.copy_model(good)
+    broken = faults.copy_model(good)
     KeyTable(broken).find_layer("encoder.0/norm2").attributes["eps"] = "0.1"
     calls = []
     result = reduce(broken, INPUTS["bert"], against=good, progress=lambda *numbers: calls.append(numbers))
@@ -395,7 +395,7 @@ def test_invalid_condition_is_reported(text):
 
 def test_command_reduces_a_model(models, tmp_path, capsys):
     good = irrun.read_model(models["resnet"])
-    broken = planted.copy_model(good)
+    broken = faults.copy_model(good)
     set_constant(broken, "layer2.1/conv2/bias_value", lambda value: value.reshape(-1).__setitem__(3, 5.0))
     irrun.save_model(broken, tmp_path / "broken.xml")
     np.save(tmp_path / "x.npy", INPUTS["resnet"])

@@ -1,0 +1,290 @@
+"""Scores comparisons on planted faults: `PYTHONPATH=tests python -m inspection.scoring --count 400 --seed 1`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import irrun
+from inspection import bodies, faults, networks
+from irrun.inspection import compare, record
+from irrun.inspection.metrics import measure
+
+__all__ = ["Score", "Subject", "compare_untouched", "list_subjects", "plant_at_random", "score"]
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT.parent / "shared/data"
+#: Outputs that differ by less are not wrong.
+WRONG_DB = 80.0
+
+
+@dataclass
+class Subject:
+    """A model with inputs.
+
+    Attributes:
+        name: The name.
+        model: The model.
+        inputs: Inputs of one or several runs.
+        weight: How often it is chosen.
+    """
+
+    name: str
+    model: irrun.Model
+    inputs: list
+    weight: float = 1.0
+
+
+def list_subjects(folder: Path, seed: int, with_files: bool = True) -> Iterator[Subject]:
+    """Yield models with random inputs."""
+    rng = np.random.default_rng(seed)
+    for name, (build, make_input) in bodies.MODELS.items():
+        steps = 3 if name == "stateful" else 1
+        yield Subject(name, build(seed), [[make_input(rng)] for _ in range(steps)], 2)
+    for name, inputs in {
+        "resnet": [rng.standard_normal((1, 3, 32, 32), np.float32)],
+        "bert": [rng.integers(0, 50, (1, 12)), np.array([[1] * 9 + [0] * 3])],
+        "swin": [rng.standard_normal((1, 3, 32, 32), np.float32)],
+    }.items():
+        path = networks.save(getattr(networks, f"make_{name}")(seed=seed), folder, name)
+        yield Subject(name, irrun.read_model(path), [inputs], 1)
+    example = ROOT / "examples/date_translation"
+    yield Subject("dates", irrun.read_model(example / "model.xml"), [[np.load(example / "input.npy")[:4]]], 2)
+    text = irrun.read_model(ROOT / "examples/text_generation/model.xml")
+    steps = [
+        [rng.integers(3, 60, (1, n)), np.ones((1, k), np.int64), np.arange(k - n, k)[None], np.zeros(1, np.int32)]
+        for n, k in ((5, 5), (1, 6), (1, 7))
+    ]
+    yield Subject("text", text, steps, 1)
+    if with_files and DATA.exists():
+        yield Subject(
+            "sample", irrun.read_model(DATA / "samplenet/model.xml"), [[np.load(DATA / "samplenet/input.npy")]]
+        )
+        speech = np.load(DATA / "silero-vad/speech_16khz_int16.npy").reshape(-1)[8000:8576].astype(np.float32) / 32768
+        silero = irrun.read_model(DATA / "silero-vad/model.xml")
+        yield Subject("silero", silero, [[speech[None], np.zeros((2, 1, 128), np.float32)]])
+        face = DATA / "face-detection-retail-0004"
+        yield Subject("face", irrun.read_model(face / "ir11/model.xml"), [[np.load(face / "input.npy")]], 0.3)
+
+
+def run(model, inputs):
+    """Return the outputs of all runs of one session."""
+    request = irrun.compile_model(model, optimize=False).create_infer_request()
+    return [value for arguments in inputs for value in request.infer(arguments).to_tuple()]
+
+
+def make_effect(inputs):
+    """Return a function that decides whether two models differ visibly on some inputs."""
+
+    def has_effect(before, after) -> bool:
+        try:
+            changed = run(after, inputs)
+        except irrun.IrrunError:
+            return False
+        expected = run(before, inputs)
+        pairs = list(zip(changed, expected, strict=True))
+        return all(a.shape == b.shape for a, b in pairs) and any(measure(a, b).sqnr_db < WRONG_DB for a, b in pairs)
+
+    return has_effect
+
+
+def rename(model, seed):
+    """Return a copy whose layers have other names, as from another exporter."""
+    copy = faults.copy_model(model)
+
+    def visit(graph):
+        for layer in graph.layers:
+            if not layer.is_input and not layer.is_output:
+                layer.name = f"{layer.type.lower()}_{seed}_{layer.id}"
+                for port in layer.outputs:
+                    port.names = ()
+            for body in layer.bodies.values():
+                visit(body.graph)
+
+    visit(copy.graph)
+    return copy
+
+
+@dataclass
+class Score:
+    """How a comparison did on one fault."""
+
+    kind: str
+    subject: str
+    reference: str
+    description: str
+    layer: bool
+    reason: bool | None
+    agrees: bool
+    found: str
+    error: str = ""
+
+    def __str__(self) -> str:
+        marks = "".join(
+            flag
+            for flag, is_set in (
+                ("L", not self.layer),
+                ("R", self.reason is False),
+                ("A", self.agrees),
+                ("E", self.error),
+            )
+            if is_set
+        )
+        return f"{marks or 'ok':4} {self.subject}/{self.reference} {self.kind}: {self.description} => {self.found}"
+
+
+def score(fault, subject, reference="model", good=None) -> Score:
+    """Compare a model with a fault with the good one, and score what is found."""
+    good = good or subject.model
+    against = good
+    has_reasons = reference in ("model", "renamed", "reverse")
+    model = fault.model
+    if reference == "renamed":
+        against = rename(good, 7)
+    elif reference == "trace":
+        against = record_values(good, subject.inputs)
+    elif reference == "reverse":
+        model, against = good, fault.model
+    try:
+        result = compare(model, against, sequence=subject.inputs)
+    except Exception:
+        return Score(fault.kind, subject.name, reference, fault.description, False, None, False, "",
+                     traceback.format_exc())  # fmt: skip
+    named = result.causes
+    paths = list(dict.fromkeys(normalize(layer.key) for layer in named))
+    remaining = list(fault.marks)
+    is_right = bool(paths)
+    reasons = []
+    for path in paths:
+        mark = next((m for m in remaining if path in m.layers), None)
+        if not remaining:
+            break
+        if mark is None and any(path in m.layers for m in fault.marks):
+            continue
+        if mark is None:
+            is_right = False
+            break
+        remaining.remove(mark)
+        texts = [layer.reason for layer in named if normalize(layer.key) == path]
+        reasons.append(any(re.search(mark.reason, text) for text in texts))
+    is_right = is_right and not remaining
+    found = "; ".join(f"{layer.key} [{layer.reason}]" for layer in named[:4]) or result.describe()
+    reason = (is_right and all(reasons)) if has_reasons else None
+    return Score(fault.kind, subject.name, reference, fault.description, is_right, reason, result.agrees, found)
+
+
+def normalize(key: str) -> str:
+    return re.sub(r"\[\d+\]/", "[0]/", key.partition("@")[0])
+
+
+def compare_untouched(subject, reference, seed):
+    """Compare a model with itself under another name, or with itself in another runtime or precision.
+
+    Returns None where a recording cannot be a reference.
+    """
+    rng = np.random.default_rng(seed)
+    inputs = [[perturb(value, rng) for value in arguments] for arguments in subject.inputs]
+    against = reference
+    if reference == "model":
+        against = faults.copy_model(subject.model)
+    elif reference == "renamed":
+        against = rename(subject.model, seed)
+    elif reference == "trace":
+        if len(inputs) > 1:
+            return None
+        against = record_values(subject.model, inputs)
+    return compare(subject.model, against, sequence=inputs)
+
+
+def perturb(value, rng):
+    """Return other floating-point numbers of the same distribution."""
+    if value.dtype.kind != "f":
+        return value
+    return (value + np.std(value) / 10 * rng.standard_normal(value.shape)).astype(value.dtype)
+
+
+def record_values(model, inputs):
+    """Return the values of all layers of a model as a trace."""
+    assert len(inputs) == 1
+    with tempfile.TemporaryDirectory() as folder:
+        return record(model, inputs[0], Path(folder) / "run.trace")  # Linux keeps the file of the open trace
+
+
+def plant_at_random(subjects, count, seed):
+    """Yield faults of all kinds in turn, singly, and every eighth one together with others."""
+    rng = np.random.default_rng(seed)
+    kinds = list(faults.KINDS)
+    effects = {s.name: make_effect(s.inputs) for s in subjects}
+    weights = np.array([s.weight for s in subjects]) / sum(s.weight for s in subjects)
+    number = 0
+    while count:
+        number += 1
+        chosen = [kinds[number % len(kinds)]]
+        if number % 8 == 0:
+            chosen += [kinds[int(k)] for k in rng.permutation(len(kinds))[: 1 + number % 16 // 8]]
+        for _ in range(12):
+            subject = subjects[int(rng.choice(len(subjects), p=weights))]
+            fault = faults.plant(subject.model, chosen, int(rng.integers(1 << 31)), effects[subject.name])
+            if fault is not None:
+                if len(chosen) > 1:
+                    fault.kind = {2: "two at once", 3: "three at once"}[len(chosen)]
+                yield subject, fault, choose_reference(subject, rng)
+                count -= 1
+                break
+
+
+def choose_reference(subject, rng):
+    names = ["model", "model", "model", "renamed", "reverse"] + ["trace"] * (len(subject.inputs) == 1)
+    return names[int(rng.integers(len(names)))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--subject")
+    parser.add_argument("--all", action="store_true", help="Print right answers, too.")
+    arguments = parser.parse_args()
+    start = time.time()
+    table = defaultdict(Counter)
+    with tempfile.TemporaryDirectory() as folder:
+        subjects = list(list_subjects(Path(folder), arguments.seed))
+        if arguments.subject:
+            subjects = [s for s in subjects if s.name in arguments.subject.split(",")]
+        for subject, fault, reference in plant_at_random(subjects, arguments.count, arguments.seed):
+            result = score(fault, subject, reference)
+            row = table[result.kind]
+            row["planted"] += 1
+            row["layer"] += result.layer
+            row["reasons"] += result.reason is not None
+            row["reason"] += bool(result.reason)
+            row["agrees"] += result.agrees
+            row["error"] += bool(result.error)
+            if arguments.all or not result.layer or result.reason is False or result.agrees or result.error:
+                print(result, flush=True)
+                if result.error:
+                    print(result.error[-700:], flush=True)
+    total = Counter()
+    print(f"{'kind':20} planted layer reason/of agrees error")
+    for kind, row in [*sorted(table.items()), ("total", total)]:
+        if kind != "total":
+            total.update(row)
+        print(
+            f"{kind:20} {row['planted']:7} {row['layer']:5} {row['reason']:6}/{row['reasons']:<3}"
+            f"{row['agrees']:5} {row['error']:5}"
+        )
+    print(f"{time.time() - start:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
