@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.deadlines import check_time
 from irrun.text.patterns import prepare
 from irrun.text.ragged import gather_ranges
 
@@ -76,13 +77,16 @@ def join_batch(begins: Array, ends: Array, chars: Array) -> Batch | None:
 
     Raises:
         InputError: The text exceeds the memory limit.
+        TimeLimitError: The run exceeds its time limit.
     """
+    check_time()
     joined = gather_ranges(begins, ends, chars)
     bounds = np.zeros(begins.size + 1, np.int64)
     np.cumsum(ends.reshape(-1) - begins.reshape(-1), out=bounds[1:])
     firsts = joined[bounds[:-1][bounds[:-1] < joined.size]]
     if ((firsts & 0xC0) == 0x80).any():  # a string begins inside of a character
         return None
+    check_time()
     try:
         return Batch(joined, joined.tobytes().decode(), bounds)
     except UnicodeDecodeError:

@@ -43,6 +43,7 @@ class Pattern:
         ascii: The pattern for texts of ASCII; None if it is not simple enough.
         simple: What it matches, if that is single characters.
         group_count: The number of groups that capture.
+        matches_nothing: Whether it matches an empty text.
     """
 
     def __init__(self, source: str, captures: bool = True) -> None:
@@ -58,6 +59,7 @@ class Pattern:
             self.ascii = convert_to_ascii(translated)
             self.simple = find_simple_pattern(translated)
         self.group_count: int = self.compiled.groups if self.compiled else 0
+        self.matches_nothing = self.compiled is not None and self.compiled.match("") is not None
 
     def find_matches(self, text: str) -> Iterator[Any]:
         """Yield all matches up to the first empty one.
@@ -72,15 +74,19 @@ class Pattern:
         if self.compiled is None:
             return
         try:
-            for match in self._search_all(text):
+            for match in self.find_all(text):
                 if match.start() == match.end():
                     return
                 yield match
         except TimeoutError:
             self.refuse()
 
-    def _search_all(self, text: str) -> Iterator[Any]:
-        """Return the matches in a text, also after empty ones."""
+    def find_all(self, text: str) -> Iterator[Any]:
+        """Return the matches in a text, also after empty ones.
+
+        Raises:
+            TimeoutError: A search takes too long; see `refuse`.
+        """
         if self.ascii is not None and text.isascii() and len(text) <= self.ascii.longest:
             return self.ascii.compiled.finditer(text)
         matches: Iterator[Any] = self.compiled.finditer(text, timeout=get_seconds())

@@ -20,6 +20,7 @@ __all__ = [
     "check_strings",
     "expand_ranges",
     "gather_ranges",
+    "get_flags",
     "join_strings",
     "list_strings",
     "make_bounds",
@@ -155,6 +156,24 @@ def gather_ranges(begins: Array, ends: Array, values: Array) -> Array:
     if (first[1:] == last[:-1]).all():
         return values[int(first[0]) : int(last[-1])]
     return values[expand_ranges(first, last)]
+
+
+def get_flags(flags: Array, count: int) -> Array:
+    """Return which strings an operation leaves as they are.
+
+    Args:
+        flags: Boolean, any shape.
+        count: The number of strings.
+
+    Returns:
+        Boolean [strings].
+
+    Raises:
+        InputError: There is another number of flags.
+    """
+    if flags.size != count:
+        raise InputError(f"{flags.size} flags state which of {count} strings remain")
+    return flags.reshape(-1).astype(bool)
 
 
 def read_text(name: str, value: Array) -> bytes:

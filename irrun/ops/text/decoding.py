@@ -11,7 +11,7 @@ from irrun.limits import check_allocation
 from irrun.ops._support.checks import check_rank
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
-from irrun.text.ragged import check_ranges, check_strings, expand_ranges, gather_ranges, make_bounds
+from irrun.text.ragged import check_ranges, check_strings, expand_ranges, gather_ranges, get_flags, make_bounds
 
 __all__ = ["byte_fallback", "bytes_to_chars", "chars_to_bytes", "vocab_decoder"]
 
@@ -151,15 +151,13 @@ def bytes_to_chars(
     """
     check_ranges(row_begins, row_ends, begins.size)
     check_strings(begins, ends, chars)
-    if skips is not None and skips.size != begins.size:
-        raise InputError(f"{skips.size} flags state which of {begins.size} strings remain")
     order = expand_ranges(row_begins, row_ends)
     first, last = begins.reshape(-1)[order], ends.reshape(-1)[order]
     source = gather_ranges(first, last, chars)
     table, sizes = _make_byte_table()
     widths, pairs = sizes[source], table[source]
     if skips is not None:
-        kept = np.repeat(skips.reshape(-1)[order].astype(bool), last - first)
+        kept = np.repeat(get_flags(skips, begins.size)[order], last - first)
         widths = np.where(kept, 1, widths)
         pairs = np.where(kept[:, None], source[:, None], pairs)
     stops = np.concatenate([[0], np.cumsum(widths)])

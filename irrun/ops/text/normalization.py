@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
+
 from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
+from irrun.text.batch import join_batch
 from irrun.text.charsmap import get_normalizer, parse_normalizer
-from irrun.text.ragged import check_strings, join_strings, list_strings, read_text
+from irrun.text.ragged import check_strings, get_flags, join_strings, list_strings, make_bounds, read_text
 from irrun.text.replacement import compile_replacement
 from irrun.text.utf8 import replace_invalid
 
@@ -61,7 +64,16 @@ def regex_normalization(
     source = read_text("the pattern", rest[-2]).decode("utf-8", "surrogateescape")
     pattern = _REWRITTEN_PATTERNS.get(source, source).encode("utf-8", "surrogateescape")
     replacement = compile_replacement(pattern, read_text("the replacement", rest[-1]), global_replace)
-    return normalize_strings(begins, ends, chars, rest[0] if len(rest) == 3 else None, replacement.replace)
+    skips = rest[0] if len(rest) == 3 else None
+    check_strings(begins, ends, chars)
+    flags = np.zeros(begins.size, bool) if skips is None else get_flags(skips, begins.size)
+    batch = join_batch(begins, ends, chars)
+    found = replacement.replace_all(batch, flags) if batch is not None else None
+    if found is None:
+        return normalize_strings(begins, ends, chars, skips, replacement.replace)
+    bounds, text = found
+    strings = (*make_bounds(np.diff(bounds), begins.shape), text)
+    return strings if skips is None else (*strings, skips)
 
 
 @op(
@@ -226,8 +238,6 @@ def normalize_strings(
     strings = within_time(list_strings(begins, ends, chars))
     if skips is None:
         return join_strings([normalize(text) for text in strings], begins.shape)
-    if skips.size != begins.size:
-        raise InputError(f"{skips.size} flags state which of {begins.size} strings remain")
-    flags = skips.reshape(-1).tolist()
+    flags = get_flags(skips, begins.size).tolist()
     results = [text if skip else normalize(text) for text, skip in zip(strings, flags, strict=True)]
     return (*join_strings(results, begins.shape), skips)

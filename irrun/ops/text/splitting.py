@@ -13,7 +13,15 @@ from irrun.errors import InputError
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 from irrun.text.batch import join_batch
-from irrun.text.ragged import check_ranges, check_strings, expand_ranges, list_strings, make_bounds, read_text
+from irrun.text.ragged import (
+    check_ranges,
+    check_strings,
+    expand_ranges,
+    get_flags,
+    list_strings,
+    make_bounds,
+    read_text,
+)
 from irrun.text.splitting import Parts, get_special_token_splitter, get_splitter
 
 __all__ = ["regex_split", "special_tokens_split"]
@@ -57,7 +65,7 @@ def special_tokens_split(
     splitter = get_special_token_splitter(read_text("the pattern", rest[-1]))
     order = _order_strings(row_begins, row_ends, begins, ends, chars)
     first, last = begins.reshape(-1)[order], ends.reshape(-1)[order]
-    skips = _get_flags(rest[0], begins)[order] if len(rest) == 2 else np.zeros(order.size, bool)
+    skips = get_flags(rest[0], begins.size)[order] if len(rest) == 2 else np.zeros(order.size, bool)
     text = chars.tobytes()
     plain = skips | ~splitter.find_candidates(first, last, text)
     if plain.all() and (skips | (first < last)).all():
@@ -127,7 +135,7 @@ def regex_split(
     first, last = begins.reshape(-1)[order], ends.reshape(-1)[order]
     skips = np.zeros(order.size, bool)
     if has_flags:
-        skips = _get_flags(rest[0], begins)[order]
+        skips = get_flags(rest[0], begins.size)[order]
     elif len(rest) == 4:
         check_strings(*rest[1:])
         tokens = frozenset(list_strings(*rest[1:]))
@@ -169,12 +177,6 @@ def _order_strings(row_begins: Array, row_ends: Array, begins: Array, ends: Arra
     check_ranges(row_begins, row_ends, begins.size)
     check_strings(begins, ends, chars)
     return expand_ranges(row_begins, row_ends)
-
-
-def _get_flags(flags: Array, begins: Array) -> Array:
-    if flags.size != begins.size:
-        raise InputError(f"{flags.size} flags state which of {begins.size} strings are not split")
-    return flags.reshape(-1).astype(bool)
 
 
 def _assemble(
