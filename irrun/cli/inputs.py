@@ -297,7 +297,8 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="[NAME=]VALUE",
             shell_complete=complete_files,
             help="A .npy, .npz (file.npz:key), raw .bin, .json or image file; - for an .npy, .npz or .json file on "
-            "stdin; JSON text such as 'ids=[[1,2,3]]'; or random, zeros, ones (random:1,3,224,224 states the shape). "
+            "stdin; JSON text such as 'ids=[[1,2,3]]'; for strings a text, or a .txt file of lines; or random, zeros, "
+            "ones (random:1,3,224,224 states the shape). "
             "Without NAME: the next input, and random, zeros or ones for all inputs without another value.",
         ),
         weights_option,

@@ -23,7 +23,7 @@ from irrun.limits import check_allocation
 from irrun.packing import unpack
 from irrun.shapes import DynamicDimension
 
-__all__ = ["READERS", "check_member", "parse_json", "read_file", "read_npz_by_name"]
+__all__ = ["READERS", "check_member", "parse_json", "read_file", "read_npz_by_name", "read_strings"]
 
 Array = np.ndarray[Any, Any]
 
@@ -221,6 +221,32 @@ def parse_json(text: str, tensor: TensorSpec, source: str) -> Array:
     if expected is not None and expected.is_float and not expected.dtype.fields:
         return array.astype(expected.dtype)  # a decimal number does not have a precision that could be lost
     return array
+
+
+def read_strings(text: str, tensor: TensorSpec) -> Array:
+    """Return the strings that a text states: those of JSON text, the lines of a .txt file, or the text itself.
+
+    Args:
+        text: The text.
+        tensor: The input.
+
+    Raises:
+        InputError: The file cannot be read, or the JSON text contains anything but strings.
+    """
+    if text.endswith(".txt") and os.path.isfile(text):
+        try:
+            with open(text, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+                return np.array(file.read().removesuffix("\n").split("\n"), object)
+        except OSError as error:
+            raise InputError(f"cannot read {text}: {error.strerror or error}, for input {tensor}") from None
+    if text.lstrip()[:1] in ("[", '"'):
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError):  # a text such as "[MASK]"
+            pass
+        else:
+            return parse_json(text, tensor, "the text")
+    return np.full((1,) * len(tensor.partial_shape or ()), text, object)
 
 
 def _convert_integers(integers: Array, element_type: ElementType, tensor: TensorSpec, source: str) -> Array:

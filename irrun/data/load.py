@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irrun.arguments import check_instance, check_integer, check_list, check_number, check_paths, check_text
-from irrun.data.files import READERS, check_member, parse_json, read_file, read_npz_by_name
+from irrun.data.files import READERS, check_member, parse_json, read_file, read_npz_by_name, read_strings
 from irrun.data.generated import GeneratedInput, parse_generated
 from irrun.data.image import IMAGE_SUFFIXES, ImageOptions, load_image
 from irrun.data.pipe import Pipe, read_stdin
@@ -305,6 +305,10 @@ def _has_dynamic_shape(tensor: TensorSpec) -> bool:
     return tensor.partial_shape is not None and tensor.partial_shape.is_dynamic
 
 
+def _is_text(tensor: TensorSpec) -> bool:
+    return tensor.element_type is not None and tensor.element_type.kind == "string"
+
+
 def _is_integer(tensor: TensorSpec) -> bool:
     return tensor.element_type is not None and tensor.element_type.is_integer
 
@@ -314,8 +318,8 @@ def load_input(text: str, tensor: TensorSpec, options: LoadOptions | None = None
 
     Args:
         text: The path of an .npy, .npz (`file.npz:key`), raw .bin, .json or image file; `-` for an .npy, .npz or
-            .json file on stdin; JSON text; or `random`, `zeros`, `ones`, which may be followed by a shape
-            (`random:1,3,224,224`).
+            .json file on stdin; JSON text; for strings also a .txt file of lines, or the string itself; or `random`,
+            `zeros`, `ones`, which may be followed by a shape (`random:1,3,224,224`).
         tensor: The input. Its type and shape determine how JSON, raw bytes and images are read.
         options: Seed and image options.
 
@@ -341,6 +345,10 @@ def _load_source(text: str | Pipe, tensor: TensorSpec, options: LoadOptions) -> 
     suffix = path.suffix.lower()
     if _is_image(text):
         return load_image(path, tensor, options.image)
+    is_string = suffix == ".txt" or not (text and os.path.exists(text))
+    if _is_text(tensor) and is_string and suffix not in READERS:
+        with options.limit_memory():
+            return read_strings(text, tensor)
     if text.lstrip()[:1] in ("[", "{", '"') or _is_scalar(text):
         return parse_json(text, tensor, "the text")
     if suffix in READERS:
@@ -406,6 +414,8 @@ def _split_name(spec: str, tensors: Sequence[TensorSpec]) -> tuple[int | None, s
     if equals and not os.path.exists(spec) and not re.match(r"\s*[\[{\"]", spec):
         if is_decimal(name) and len(name) < 10 and int(name) < len(tensors):
             return int(name), rest
+        if any(map(_is_text, tensors)) and not re.fullmatch(r"[\w.:/-]+", name):
+            return None, spec
         raise InputError(f"unknown input {name!r}; the model has {_format_inputs(tensors)}")
     return None, spec
 
