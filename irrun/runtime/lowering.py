@@ -15,7 +15,14 @@ from irrun.ir.model import Model
 from irrun.ir.structure import check_body_is_mapped, is_placeholder, sort_layers
 from irrun.limits import check_empty
 from irrun.ops._support import registry
-from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputCount, OutputDescription
+from irrun.ops._support.context import (
+    BackEdgeDescription,
+    BodyRunner,
+    InputDescription,
+    InputShapes,
+    OutputCount,
+    OutputDescription,
+)
 from irrun.ops._support.operation import Operation
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
@@ -252,6 +259,8 @@ class _GraphLowering:
             elif kind is OutputCount:
                 outputs = outputs[: self.count_consumed_outputs(layer)]
                 attributes[name] = OutputCount(len(outputs))
+            elif kind is InputShapes:
+                attributes[name] = InputShapes(port.shape for port in layer.inputs)
             else:
                 provided[name] = kind
         return Instruction(kernel, inputs, outputs, layer, operation, attributes, bodies=bodies, provided=provided)

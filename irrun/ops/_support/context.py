@@ -23,6 +23,7 @@ __all__ = [
     "BodyRunner",
     "Declaration",
     "InputDescription",
+    "InputShapes",
     "OutputCount",
     "OutputDescription",
     "State",
@@ -133,6 +134,19 @@ class BodyRunner(NamedTuple):
 
 class OutputCount(int):
     """The number of outputs that a kernel must return: all up to the last one that is used."""
+
+
+class InputShapes(tuple["PartialShape | None", ...]):
+    """The declared shapes of the inputs, for operations whose result depends on what is declared as dynamic."""
+
+    def are_static(self, *positions: int) -> bool:
+        """Return whether inputs are declared with static shapes.
+
+        Args:
+            positions: The inputs.
+        """
+        shapes = [self[i] if i < len(self) else None for i in positions]
+        return all(shape is not None and shape.is_static for shape in shapes)
 
 
 class State(dict[str, Any]):

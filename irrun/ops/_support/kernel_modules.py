@@ -111,6 +111,7 @@ KERNEL_MODULES: dict[str, tuple[str, ...]] = {
     "groupconvolutionbackpropdata": ("convolution.backprop",),
     "groupedmatmul": ("matrix",),
     "groupnormalization": ("normalization",),
+    "groupqueryattention": ("internal.group_query_attention",),
     "grucell": ("sequence.cells",),
     "grusequence": ("sequence.sequences",),
     "hardsigmoid": ("activation.elementwise",),

@@ -18,7 +18,7 @@ from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.numerals import parse_float, parse_integer
 from irrun.ops._support.card import Card, Folding, Kind
-from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
+from irrun.ops._support.context import BodyRunner, InputShapes, OutputCount, State, Variables
 from irrun.ops._support.flops import Call
 from irrun.ops._support.index_range import IndexRange
 from irrun.shapes import PartialShape, parse_shape
@@ -38,7 +38,7 @@ MAX_CACHED_ATTRIBUTES, MAX_CACHED_LAYERS = 20, 256
 MAX_INTEGER = (1 << 63) - 1
 
 #: Keyword-only parameters of these types are not attributes: the runtime passes them.
-PROVIDED_TYPES = (BodyRunner, OutputCount, State, Variables)
+PROVIDED_TYPES = (BodyRunner, InputShapes, OutputCount, State, Variables)
 
 #: Types of attributes other than Literal and lists.
 ATTRIBUTE_TYPES = (bool, int, float, str, ElementType, PartialShape)
@@ -251,7 +251,7 @@ class Operation(Card):
 
     @cached_property
     def provided(self) -> dict[str, Any]:
-        """Keyword-only parameters that the runtime passes: bodies, variables, state, the number of outputs."""
+        """Keyword-only parameters that the runtime passes: bodies, variables, state, what is declared about ports."""
         return {
             p.name: self._hints[p.name]
             for p in self._parameters

@@ -13,6 +13,7 @@ from irrun.ops.shape_rules.dimensions import (
     make_dimension,
     make_unknown,
     merge,
+    multiply,
 )
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs, ShapeError
@@ -335,3 +336,15 @@ def infer_state_space(inputs: Inputs) -> Shapes:
 def infer_paged_state_space(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
     return [inputs.get_shape(3)]
+
+
+@rule
+def infer_group_query_attention(inputs: Inputs) -> Shapes:
+    """Return the rows of all heads, and the caches, which grow unless shapes are static."""
+    query, key, past = (inputs.get_shape(i) for i in (0, 1, 3))
+    output = None if query is None else PartialShape([query[0], query[2], multiply(query[3], inputs["num_heads"])])
+    if past is None:
+        return [output, None, None]
+    is_constant = inputs["sliding_window_cache"] or (key is not None and key.is_static and past.is_static)
+    cache = past if is_constant else PartialShape([*past[:2], UNBOUNDED, *past[3:]])
+    return [output, cache, cache]
