@@ -99,25 +99,38 @@ def _export_if(parent: BodyExporter, layer: Layer, known: Mapping[int, Value]) -
     outer = get_graph()
     condition = known[layer.inputs[0].id]
     branches: list[tuple[Graph, list[Value]]] = []
-    for name in ("then_body", "else_body"):
+
+    def export_branch(name: str) -> list[Value]:
         body = layer.bodies[name]
-        graph = Graph(outer.opset, f"{layer.name}/{name}", parent=outer)
         arguments = {e.internal_layer_id: known[e.external_port_id] for e in body.inputs if e.external_port_id in known}
+        exporter = _export_body(parent, layer, body, arguments, {i: Known(v.shape) for i, v in arguments.items()})
+        results = _get_results(exporter, body)
+        ports = {e.external_port_id: results[e.internal_layer_id] for e in body.outputs}
+        return [ports[port.id] for port in layer.outputs]
+
+    chosen = condition.read()
+    if chosen is not None:
+        return list(export_branch("then_body" if chosen.reshape(-1)[0] else "else_body"))
+    for name in ("then_body", "else_body"):
+        graph = Graph(outer.opset, f"{layer.name}/{name}", parent=outer)
         with graph.activate():
-            exporter = _export_body(parent, layer, body, arguments, {i: Known(v.shape) for i, v in arguments.items()})
-            results = _get_results(exporter, body)
-            ports = {e.external_port_id: results[e.internal_layer_id] for e in body.outputs}
-            values = [ports[port.id] for port in layer.outputs]
+            values = export_branch(name)
         branches.append((graph, values))
     types: list[ElementType] = [value.type for value in branches[0][1]]
+    # A scalar has the shape [1] if the other branch returns a tensor.
+    ranks = [{value.rank for value in pair} for pair in zip(*(values for _, values in branches), strict=True)]
     for graph, values in branches:
         with graph.activate():
-            for value, element_type in zip(values, types, strict=True):
-                graph.add_output(cast(value, element_type))
+            for value, element_type, found in zip(values, types, ranks, strict=True):
+                is_extended = value.rank == 0 and found > {0} and None not in found
+                graph.add_output(cast(reshape(value, [1]) if is_extended else value, element_type))
     outputs = outer.add(
         "If", [cast(reshape(condition, []), "boolean")], types,
         {"then_branch": branches[0][0], "else_branch": branches[1][0]},
     )  # fmt: skip
+    for value, found in zip(outputs, ranks, strict=True):
+        if found > {0} and None not in found:
+            value.shape = PartialShape([-1] * max(rank or 0 for rank in found))
     return list(outputs)
 
 
@@ -269,9 +282,9 @@ class _LoopExporter:
             stacked = slice_axis(stacked, LAST, FIRST, 0, -1)
         moved = transpose(stacked, [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)])
         shape = op("Shape", moved, result="i64")
-        parts = [constant([-1])]
+        parts = [slice_axis(shape, axis, axis + 1) * slice_axis(shape, axis + 1, axis + 2)]
         if axis:
             parts.insert(0, slice_axis(shape, 0, axis))
         if axis + 2 < rank + 1:
             parts.append(slice_axis(shape, axis + 2, LAST))
-        return op("Reshape", moved, concat(parts))
+        return op("Reshape", moved, concat(parts), allowzero=1)

@@ -16,7 +16,7 @@ from irrun.export.rules import find_rule
 from irrun.export.site import NotConstantError, Rule, Site
 from irrun.ir.graph import Graph as IRGraph
 from irrun.ir.graph import Layer, OutputAddress
-from irrun.ir.model import Model, name_outputs
+from irrun.ir.model import Model, name_inputs, name_outputs
 from irrun.ir.structure import sort_layers
 from irrun.ops._support import registry
 from irrun.ops._support.operation import Operation
@@ -57,8 +57,8 @@ def export_model(model: Model, opset: int, *, partial: bool = False) -> tuple[Gr
     graph = Graph(opset, model.name or "model")
     with graph.activate():
         exporter = GraphExporter(model.graph, GraphInference(model.graph), failures)
-        for spec in model.inputs:
-            exporter.add_parameter(spec.layer, spec.any_name)
+        for name, spec in zip(name_inputs(model.inputs), model.inputs, strict=True):
+            exporter.add_parameter(spec.layer, name)
         exporter.export()
         specs = model.outputs
         for name, spec in zip(name_outputs(specs), specs, strict=True):

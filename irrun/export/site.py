@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -163,7 +163,10 @@ Rule: TypeAlias = Callable[[Site], Result]
 RULES: dict[str, Rule] = {}
 
 
-def exports(*operations: str, compute: str = "") -> Callable[[Rule], Rule]:
+_R = TypeVar("_R", bound=Rule)
+
+
+def exports(*operations: str, compute: str = "") -> Callable[[_R], _R]:
     """Register the decorated function as the rule of operations.
 
     Args:
@@ -172,7 +175,7 @@ def exports(*operations: str, compute: str = "") -> Callable[[Rule], Rule]:
             if f64 is computed in f32 too. By default, values keep their types.
     """
 
-    def decorate(rule: Rule) -> Rule:
+    def decorate(rule: _R) -> _R:
         registered = _compute_wide(rule, all_types=compute != "f32") if compute else rule
         for operation in operations:
             RULES[operation] = registered

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.errors import ExecutionError, InputError
-from irrun.ir.model import Model, name_outputs
+from irrun.ir.model import Model, name_inputs, name_outputs
 
 __all__ = ["TOLERANCE", "Difference", "verify_export"]
 
@@ -72,7 +72,7 @@ def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference
     inputs = load_inputs(["random"], model)
     compiled = compile_model(model)
     expected = compiled(inputs)
-    names = [spec.any_name for spec in model.inputs]
+    names = name_inputs(model.inputs)
     arrays = [np.asarray(value) for value in _list_inputs(inputs, names)]
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

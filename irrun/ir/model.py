@@ -17,7 +17,7 @@ from irrun.ir.graph import Graph, Layer, OutputNames, Port
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
-__all__ = ["Model", "TensorSpec", "index_names", "name_outputs"]
+__all__ = ["Model", "TensorSpec", "index_names", "name_inputs", "name_outputs"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -254,15 +254,28 @@ def index_names(tensors: Sequence[TensorSpec]) -> Mapping[str, int]:
     return positions
 
 
+def name_inputs(inputs: Sequence[TensorSpec]) -> list[str]:
+    """Return a unique name for each input; see `name_outputs`.
+
+    Args:
+        inputs: The inputs of a model.
+    """
+    return _name_tensors(inputs, "input")
+
+
 def name_outputs(outputs: Sequence[TensorSpec]) -> list[str]:
     """Return a unique name for each output: the first of its names that no output before it has taken.
 
     Args:
         outputs: The outputs of a model.
     """
+    return _name_tensors(outputs, "output")
+
+
+def _name_tensors(tensors: Sequence[TensorSpec], kind: str) -> list[str]:
     names: dict[str, None] = {}
-    for i, spec in enumerate(outputs):
-        names[next(n for n in (*spec.names, f"output{i}", f"output{i}.result") if n not in names)] = None
+    for i, spec in enumerate(tensors):
+        names[next(n for n in (*spec.names, f"{kind}{i}", f"{kind}{i}.result") if n not in names)] = None
     return list(names)
 
 

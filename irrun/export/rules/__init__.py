@@ -16,6 +16,7 @@ from irrun.export.rules import (  # noqa: F401
     sequences,
     signals,
     sparse,
+    state_spaces,
     suppression,
     windows,
 )

@@ -10,6 +10,7 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.export.graph import Value, cast, constant, get_graph, op
 from irrun.export.rules.elementwise import convert, get_limits
 from irrun.export.rules.helpers import align, where
+from irrun.export.rules.movement import export_gather
 from irrun.export.site import Site, exports
 from irrun.ops._support.numerics import Array
 
@@ -216,20 +217,21 @@ def export_compressed_product(site: Site) -> Value:
 def export_compressed_gather(site: Site) -> Value:
     """Export GatherCompressed: slices of decompressed data."""
     weights = _decompress(site[0], site[3], site.get(4), site[3])
-    return op("Gather", weights, site[1], axis=site.read_integers(2)[0])
+    return export_gather(Site(site.layer, [weights, site[1], site[2]], site.attributes, site.outputs, site.types))
 
 
 def _decompress(weights: Value, scale: Value, zero: Value | None, like: Value) -> Value:
     """Return `(weights - zero) * scale`, where scales may belong to groups of elements of the last axis."""
     kind = like.type if like.type.is_float else ELEMENT_TYPES["f32"]
     values = convert(weights, kind)
-    groups = scale.shape[-1] if scale.shape is not None and len(scale.shape) == 2 else 1
-    is_grouped = isinstance(groups, int) and groups > 1
+    groups = scale.shape[-1] if scale.shape is not None and len(scale.shape) >= 2 else 1
+    is_grouped = isinstance(groups, int) and groups > 1 and scale.rank == weights.rank
+    rank = weights.rank or 0
     if is_grouped and isinstance(groups, int):
-        values = op("Reshape", values, constant([0, int(groups), -1]))
+        values = op("Reshape", values, constant([*[0] * (rank - 1), int(groups), -1]))
         scale = op("Unsqueeze", scale, constant([-1]))
-        zero = zero if zero is None or not zero.rank else op("Unsqueeze", zero, constant([-1]))
-    if zero is not None:
+        zero = zero if zero is None or zero.rank != weights.rank else op("Unsqueeze", zero, constant([-1]))
+    if zero is not None and (zero.shape is None or 0 not in zero.shape):
         values = values - convert(zero, kind)
     result = values * cast(scale, kind)
-    return op("Reshape", result, constant([0, -1])) if is_grouped else result
+    return op("Reshape", result, constant([*[0] * (rank - 1), -1])) if is_grouped else result

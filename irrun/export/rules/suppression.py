@@ -380,7 +380,61 @@ def _expand_labels(shape: Value) -> Value:
     return expand(reshape(numbers, [1, -1, 1]), shape)
 
 
-@exports("MatrixNms-8", "MatrixNms-ie_internal_opset")
+def _extend(value: Value, length: Value) -> Value:
+    """Extend the first axis to a length by -1."""
+    missing = op("Max", length - get_dimension(value, 0), constant(0))
+    rest = op("Shape", value, result="i64", start=1)
+    filling = expand(scalar_like(value, -1), concat([missing, rest]) if value.rank != 1 else missing)
+    return slice_axis(concat([value, filling], 0), 0, length, 0)
+
+
+def _pad_images(site: Site, outputs: list[Value]) -> list[Value]:
+    """Extend the rows of each image by -1 to the same number."""
+    rows, indices, counts = outputs
+    classes = site.get_static_shape(1)[1 if site.get(2) is None else 0]
+    if 0 <= site.background_class < classes:
+        classes = max(1, classes - 1)
+    boxes = site.get_static_shape(0)[1]
+    length = classes * (min(boxes, int(site.nms_top_k)) if site.nms_top_k >= 0 else boxes)
+    if site.keep_top_k >= 0:
+        length = min(length, int(site.keep_top_k))
+    wide = cast(counts, "i64")
+    starts = op("CumSum", wide, constant(0), exclusive=1)
+    total = op("Shape", wide, result="i64") * length
+    places = op("Range", constant(0), reshape(total, []), constant(1))
+    image, number = places / length, op("Mod", places, constant(length))
+    last = get_dimension(rows, 0)
+    sources = where(number < gather(wide, image), gather(starts, image) + number, last)
+    return [*(gather(_extend(value, last + 1), sources) for value in (rows, indices)), counts]
+
+
+@exports("MatrixNms-ie_internal_opset")
+def export_static_matrix_nms(site: Site) -> list[Value]:
+    """Export MatrixNms with outputs of static shapes."""
+    return _pad_images(site, export_matrix_nms(site))
+
+
+@exports("MulticlassNms-ie_internal_opset", "MulticlassNmsIEInternal-ie_internal_opset")
+def export_static_multiclass_nms(site: Site) -> list[Value]:
+    """Export MulticlassNms with outputs of static shapes."""
+    return _pad_images(site, export_multiclass_nms(site))
+
+
+@exports("NonMaxSuppressionIEInternal-ie_internal_opset")
+def export_static_suppression(site: Site) -> list[Value]:
+    """Export NonMaxSuppression or NMSRotated with outputs of static shapes."""
+    encoding = "center" if site.center_point_box else "corner"
+    attributes = {**site.attributes, "box_encoding": encoding, "clockwise": site.rotation == 1}
+    inputs = site.inputs[:5] if site.rotation else site.inputs
+    inner = Site(site.layer, inputs, attributes, site.outputs, site.types)
+    rule = export_rotated_suppression if site.rotation else export_suppression
+    indices, scores, count = rule(inner)
+    boxes, limit = get_dimension(site[0], 1), reshape(_read_scalar(site, 2, "i64", 0), [1])
+    length = where(limit < 0, boxes, op("Min", boxes, limit)) * get_dimension(site[1], 0) * get_dimension(site[1], 1)
+    return [_extend(indices, length), cast(_extend(scores, length), site.score_output_type), reshape(count, [1])]
+
+
+@exports("MatrixNms-8")
 def export_matrix_nms(site: Site) -> list[Value]:
     """Export MatrixNms: the overlaps of the best boxes of each class form a matrix."""
     kind = site[0].type
@@ -432,12 +486,7 @@ def _finish(
     return _make_outputs(site, labels, scores, corners, images * box_count + indices, counts, kind)
 
 
-@exports(
-    "MulticlassNms-8",
-    "MulticlassNms-9",
-    "MulticlassNms-ie_internal_opset",
-    "MulticlassNmsIEInternal-ie_internal_opset",
-)
+@exports("MulticlassNms-8", "MulticlassNms-9")
 def export_multiclass_nms(site: Site) -> list[Value]:
     """Export MulticlassNms as a loop over the selected boxes of all classes."""
     kind = site[0].type

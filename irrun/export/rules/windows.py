@@ -433,6 +433,8 @@ def export_binary_convolution(site: Site) -> Value:
     windows = _get_windows(site, kernel)
     if windows is None:
         raise UnsupportedError("binary convolutions of dynamic shape")
+    if site.pad_value not in (0, 1) and any((*windows.pads_begin, *windows.pads_end)):
+        raise UnsupportedError(f"a pad_value of {site.pad_value}, which is neither 0 nor 1")
     data = site[0]
     signs = cast(data, "f32") * 2.0 - 1.0
     spatial = [d for d in site.get_shape(0)[2:] if d is not None]

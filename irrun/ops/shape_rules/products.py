@@ -140,8 +140,8 @@ def infer_attention(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_rotary_embedding(inputs: Inputs) -> Shapes:
-    """Return an unknown shape, as the attributes transpose the data in many ways."""
-    return [make_unknown(inputs.get_rank(0))]
+    """Return an unknown shape, as the attributes transpose the data in many ways and split heads."""
+    return [make_unknown(4 if inputs["is_qwen"] or inputs["is_chatglm"] else inputs.get_rank(0))]
 
 
 @rule
