@@ -174,7 +174,13 @@ def train_sentencepiece(texts: Texts, size: int, **options: Any) -> bytes:
 
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts), model_writer=model, vocab_size=size, minloglevel=2, num_threads=1, **options
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        num_threads=1,
+        **options,
     )
     return model.getvalue()
 
@@ -419,7 +425,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="the beginnings of names, by default all")
     parser.add_argument("--size", type=int, help="the size of the vocabularies")
     parser.add_argument("--text", type=Path, action="append", default=[], help="a file to train on")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     texts = read_texts(arguments.text)
     for name, recipe in TOKENIZERS.items():
         if not arguments.names or name.startswith(tuple(arguments.names)):

@@ -1,7 +1,6 @@
 """Models of tokenizers, which are built from constants once and used in many runs.
 
-A run gets constants as new views of the same memory. Constants are told apart by their memory, and other arrays by
-their values.
+Constants are told apart by their memory, of which other runs may get new views, and other arrays by their values.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from operator import is_
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +23,20 @@ T = TypeVar("T")
 #: Models that are kept at most.
 MAX_MODELS = 16
 
-_models: OrderedDict[Hashable, tuple[Any, list[weakref.ref[Any]]]] = OrderedDict()
+
+class _Entry:
+    """A model that is kept as long as the memory of its constants is."""
+
+    __slots__ = ("__weakref__", "model", "owners")
+
+    def __init__(self, model: Any, owners: Sequence[Any], forget: Callable[[Any], object]) -> None:
+        self.model = model
+        self.owners = [weakref.ref(owner, forget) for owner in {id(owner): owner for owner in owners}.values()]
+
+
+_entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+#: Entries by the identities of arrays, which is faster, and the arrays.
+_latest: dict[Hashable, tuple[weakref.ref[_Entry], list[weakref.ref[Array]]]] = {}
 _lock = threading.Lock()
 
 
@@ -35,19 +48,26 @@ def reuse(build: Callable[..., T], arrays: Sequence[Array], *options: Hashable) 
         arrays: What is built from, any types and shapes.
         options: Other arguments.
     """
+    identities = (build, options, *map(id, arrays))
+    latest = _latest.get(identities)
+    if latest is not None:
+        entry = latest[0]()
+        if entry is not None and all(map(is_, arrays, [array() for array in latest[1]])):
+            return entry.model  # type: ignore[no-any-return]
     owners: list[Any] = []
     key = (build, options, *[_identify(array, owners) for array in arrays])
-    entry = _models.get(key)
-    if entry is not None and all(owner() is not None for owner in entry[1]):
-        return entry[0]  # type: ignore[no-any-return]
-    model = build(*arrays, *options)
-    with _lock:
-        for old in [k for k, (_, refs) in _models.items() if any(owner() is None for owner in refs)]:
-            del _models[old]
-        _models[key] = model, [weakref.ref(owner) for owner in {id(owner): owner for owner in owners}.values()]
-        while len(_models) > MAX_MODELS:
-            _models.popitem(last=False)
-    return model
+    entry = _entries.get(key)
+    if entry is None or any(owner() is None for owner in entry.owners):
+        entry = _Entry(build(*arrays, *options), owners, lambda _: _entries.pop(key, None))
+        with _lock:
+            _entries[key] = entry
+            while len(_entries) > MAX_MODELS:
+                _entries.popitem(last=False)
+    if len(owners) == len(arrays):
+        if len(_latest) >= 4 * MAX_MODELS:
+            _latest.clear()
+        _latest[identities] = weakref.ref(entry), [weakref.ref(array) for array in arrays]
+    return entry.model  # type: ignore[no-any-return]
 
 
 def _identify(array: Array, owners: list[Any]) -> Hashable:
@@ -56,8 +76,7 @@ def _identify(array: Array, owners: list[Any]) -> Hashable:
         return array.shape, *array.reshape(-1).tolist()
     owner = _find_owner(array)
     if owner is None:
-        digest = hashlib.blake2b(array.tobytes()).digest()
-        return array.dtype.str, array.shape, digest
+        return array.dtype.str, array.shape, hashlib.blake2b(array.tobytes()).digest()
     owners.append(owner)
     address = array.__array_interface__["data"][0]
     return address, array.dtype.str, array.shape, array.strides

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import accumulate, chain
+from operator import le
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -24,6 +25,8 @@ MAX_WORDS = 1 << 17
 MAX_KEPT_BYTES = 1 << 10
 #: Words that are encoded at once.
 BLOCK = 1 << 16
+#: Words that are encoded without calls of NumPy for each step.
+FEW = 64
 #: Bytes that a token of a vocabulary takes in memory, besides its text.
 TOKEN_BYTES = 160
 
@@ -90,6 +93,10 @@ def encode_rows(
     Raises:
         InputError: The rows exceed the words, or the words exceed the text.
     """
+    if begins.size <= FEW and row_begins.size <= FEW and begins.ndim == row_begins.ndim == 1:
+        few = _encode_few(encoder, row_begins, row_ends, begins, ends, chars)
+        if few is not None:
+            return few
     check_strings(begins, ends, chars)
     check_ranges(row_begins, row_ends, begins.size)
     flat_begins, flat_ends = begins.reshape(-1), ends.reshape(-1)
@@ -97,19 +104,38 @@ def encode_rows(
     if not (first.size and first[0] == 0 and last[-1] == begins.size and (first[1:] == last[:-1]).all()):
         selected = expand_ranges(first, last)
         flat_begins, flat_ends = flat_begins[selected], flat_ends[selected]
-    text, counts, tokens = chars.tobytes(), [0], []
+    text, counts, tokens = chars.tobytes(), [np.zeros(1, np.int64)], []
     for start in range(0, flat_begins.size, BLOCK):
         check_time()
         block = slice(start, start + BLOCK)
         words = [text[a:b] for a, b in zip(flat_begins[block].tolist(), flat_ends[block].tolist(), strict=True)]
         encoded = encoder.encode_all(words)
-        counts += map(len, encoded)
-        tokens.append(np.fromiter(chain.from_iterable(encoded), np.int32))
-    totals = np.cumsum(counts)
+        counts.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
+        tokens.append(np.fromiter(chain.from_iterable(encoded), np.int32, int(counts[-1].sum())))
+    totals = np.cumsum(np.concatenate(counts))
     stops = np.cumsum(last.astype(np.int64) - first)
     row_counts = totals[stops] - totals[stops - (last - first)]
     bounds = make_bounds(row_counts, row_begins.shape)
     return *bounds, np.concatenate(tokens) if tokens else np.empty(0, np.int32)
+
+
+def _encode_few(
+    encoder: WordEncoder, row_begins: Array, row_ends: Array, begins: Array, ends: Array, chars: Array
+) -> tuple[Array, Array, Array] | None:
+    """Return the tokens of a few words without calls of NumPy for each step; None if the rows are not in order."""
+    stops, count = row_ends.tolist(), len(begins)
+    if not stops or row_begins.tolist() != [0, *stops[:-1]] or stops[-1] != count or stops != sorted(stops):
+        return None
+    first, last = begins.tolist(), ends.tolist()
+    if chars.dtype != np.uint8 or chars.ndim != 1 or len(last) != count or not all(map(le, first, last)):
+        return None
+    if count and (min(first) < 0 or max(last) > chars.size):
+        return None
+    text = chars.tobytes()
+    encoded = encoder.encode_all([text[a:b] for a, b in zip(first, last, strict=True)])
+    totals = list(accumulate(map(len, encoded), initial=0))
+    bounds = np.array([0, *[totals[stop] for stop in stops]], np.int32)
+    return bounds[:-1], bounds[1:], np.array(list(chain.from_iterable(encoded)), np.int32)
 
 
 def read_vocabulary(begins: Array, ends: Array, chars: Array) -> list[bytes]:

@@ -39,6 +39,8 @@ FAMILIES = (
     "words",
     "model-bpe",
 )
+#: Errors of OpenVINO: it has no room for more tokens than bytes, which a suffix of words needs, nor for empty pairs.
+REFUSALS = ("ragged_offset < outputs[2].get_size()", "equal 0 cannot be broadcasted")
 #: More ids than any of the vocabularies has.
 MOST_IDS = 1540
 
@@ -70,9 +72,9 @@ def check_models(reference, compiled, inputs):
     try:
         expected = reference([np.array(v) if isinstance(v, list) else v for v in inputs])
     except RuntimeError as error:
-        if "ragged_offset < outputs[2].get_size()" not in str(error):
+        if not any(message in str(error) for message in REFUSALS):
             raise
-        return False  # it has no room for more tokens than bytes, which a suffix of words needs
+        return False
     results = compiled([np.array(v, object) if isinstance(v, list) else v for v in inputs])
     for i in range(len(reference.outputs)):
         assert to_comparable(np.asarray(results[i])) == to_comparable(np.asarray(expected[i])), inputs

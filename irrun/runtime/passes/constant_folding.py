@@ -134,10 +134,13 @@ class _Folder:
         except Exception:
             return  # it fails again when the program runs, and is reported then
         owner = _find_owner(value)
-        cost = 0 if id(owner) in self.owners else owner.nbytes
+        is_new = id(owner) not in self.owners
+        cost = owner.nbytes if is_new else 0
         if cost > self.budget.memory:
             return
         self.budget.spend_memory(cost)
+        if is_new and owner.flags.owndata:
+            owner.flags.writeable = False  # so that kernels may keep what they derive from it
         self.owners[id(owner)] = owner
         value = value.view()
         value.flags.writeable = False
