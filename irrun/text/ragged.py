@@ -32,6 +32,8 @@ Array = np.ndarray[Any, Any]
 
 #: The last byte of `chars` that an i32 can address.
 MAX_BYTES = (1 << 31) - 1
+#: As many ranges are checked faster one by one.
+FEW = 8
 
 
 def check_ranges(begins: Array, ends: Array, size: int, kind: str = "row") -> None:
@@ -52,9 +54,11 @@ def check_ranges(begins: Array, ends: Array, size: int, kind: str = "row") -> No
         raise InputError(
             f"the bounds of {kind}s have shapes {list(begins.shape)} and {list(ends.shape)}, expected equal shapes"
         )
-    if not begins.size:
-        return
-    if begins.min() >= 0 and ends.max() <= size and (begins <= ends).all():
+    if begins.size <= FEW:
+        pairs = zip(begins.reshape(-1).tolist(), ends.reshape(-1).tolist(), strict=True)
+        if all(0 <= begin <= end <= size for begin, end in pairs):
+            return
+    elif begins.min() >= 0 and ends.max() <= size and (begins <= ends).all():
         return
     wrong = (begins < 0) | (ends < begins) | (ends > size)
     position = int(np.flatnonzero(wrong)[0])
@@ -126,6 +130,8 @@ def expand_ranges(begins: Array, ends: Array) -> Array:
     Raises:
         InputError: They exceed the memory limit.
     """
+    if begins.size == 1:
+        return np.arange(begins.item(), ends.item())
     first = begins.reshape(-1).astype(np.int64)
     lengths = ends.reshape(-1) - first
     stops = np.cumsum(lengths)
@@ -150,9 +156,9 @@ def gather_ranges(begins: Array, ends: Array, values: Array) -> Array:
     Raises:
         InputError: The result exceeds the memory limit.
     """
+    if begins.size < 2:
+        return values[begins.item() : ends.item()] if begins.size else values[:0]
     first, last = begins.reshape(-1), ends.reshape(-1)
-    if not first.size:
-        return values[:0]
     if (first[1:] == last[:-1]).all():
         return values[int(first[0]) : int(last[-1])]
     return values[expand_ranges(first, last)]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.deadlines import within_time
-from irrun.text.batch import Batch
+from irrun.text.batch import FEW, SHORT, Batch
 from irrun.text.patterns import Pattern, compile_pattern, prepare
 from irrun.text.simple_patterns import SimplePattern
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 #: Longest strings, in bytes, whose parts are kept, and how many.
 MAX_KEPT_BYTES, MAX_KEPT = 48, 1 << 16
 #: Strings with fewer characters are measured one part at a time.
-SHORT = 64
+FEW_CHARACTERS = 64
 #: How matches are merged with what follows them, unless the pattern is inverted.
 NEXT = ("mergedwithnext", False)
 
@@ -43,7 +43,7 @@ def _to_bytes(text: str, positions: list[int]) -> list[int]:
     """Return positions of characters, in ascending order, as positions of bytes."""
     if text.isascii():
         return positions
-    if len(text) < SHORT:
+    if len(text) < FEW_CHARACTERS:
         return [len(text[:position].encode("utf-8", "surrogateescape")) for position in positions]
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
@@ -259,6 +259,8 @@ class SpecialTokenSplitter:
             TimeLimitError: The run exceeds its time limit.
         """
         everything = np.ones(begins.shape, bool)
+        if begins.size <= FEW and len(text) <= SHORT:
+            return everything
         padded = np.frombuffer(text + b" ", np.uint8)
         cuts_character = ((padded[begins] & 0xC0) == 0x80).any() or ((padded[ends] & 0xC0) == 0x80).any()
         if self._pattern.has_context or cuts_character:

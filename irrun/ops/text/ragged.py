@@ -8,7 +8,7 @@ from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
-from irrun.text.ragged import check_ranges, gather_ranges, make_bounds, read_flag, read_text
+from irrun.text.ragged import FEW, check_ranges, gather_ranges, make_bounds, read_flag, read_text
 
 __all__ = [
     "combine_segments",
@@ -182,11 +182,18 @@ def ragged_to_dense(
     check_ranges(begins, ends, data.shape[0])
     lengths = np.full(first.size, size) if m_pad_max_length else np.minimum(ends.reshape(-1) - first, size)
     check_ranges(first, first + lengths, data.shape[0])
+    dense = np.full((first.size, size, *inner), value.reshape(()), data.dtype)
+    if first.size <= FEW and not inner:
+        mask = np.zeros((first.size, size), bool)
+        for i, (begin, length) in enumerate(zip(first.tolist(), lengths.tolist(), strict=True)):
+            place = slice(length) if pad_right else slice(size - length, None)
+            dense[i, place] = data[begin : begin + length]
+            mask[i, place] = True
+        return dense.reshape(shape), mask.reshape(shape)
     columns = np.arange(size)
     if not pad_right:
         columns = columns - (size - lengths[:, None])
     present = (columns >= 0) & (columns < lengths[:, None])
-    dense = np.full((first.size, size, *inner), value.reshape(()), data.dtype)
     dense[present] = data[(first[:, None] + columns)[present]]
     mask = np.broadcast_to(present.reshape(present.shape + (1,) * len(inner)), dense.shape)
     return dense.reshape(shape), mask.reshape(shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +18,6 @@ from irrun.text.ragged import (
     expand_ranges,
     get_flags,
     list_strings,
-    make_bounds,
     read_text,
 )
 from irrun.text.splitting import Parts, get_special_token_splitter, get_splitter
@@ -191,18 +189,18 @@ def _assemble(
         chars: The text.
         parts: The parts of each string.
     """
-    counts = np.fromiter((len(part.begins) for part in parts), np.int64, len(parts))
-    total = int(counts.sum())
-    base = np.repeat(first.astype(np.int32), counts)
-    begins, ends = (
-        base + np.fromiter(chain.from_iterable(part[i] for part in parts), np.int32, total) for i in range(2)
-    )
-    flags = np.fromiter(chain.from_iterable(part.flags for part in parts), bool, total)
+    counts = np.array([len(part.begins) for part in parts], np.int64)
+    pairs = list(zip(first.tolist(), parts, strict=True))
+    begins, ends = (np.array([base + edge for base, part in pairs for edge in part[i]], np.int32) for i in range(2))
+    flags = np.array([flag for part in parts for flag in part.flags], bool)
     return *_bound_rows(row_begins, row_ends, counts), begins, ends, chars, flags
 
 
 def _bound_rows(row_begins: Array, row_ends: Array, counts: Array) -> tuple[Array, Array]:
     """Return where rows of parts begin and end, by the number of parts of each string of the rows."""
-    sizes = np.cumsum((row_ends - row_begins).reshape(-1))
-    totals = np.concatenate([[0], np.cumsum(counts)])[np.concatenate([[0], sizes])]
-    return make_bounds(np.diff(totals), row_begins.shape)
+    stops = np.zeros(counts.size + 1, np.int64)
+    np.cumsum(counts, out=stops[1:])
+    ends = stops[np.cumsum((row_ends - row_begins).reshape(-1))].astype(np.int32)
+    begins = np.zeros_like(ends)
+    begins[1:] = ends[:-1]
+    return begins.reshape(row_begins.shape), ends.reshape(row_begins.shape)
