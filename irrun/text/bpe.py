@@ -25,6 +25,8 @@ _NEVER = 1 << 72
 _AGE_BITS = 32
 #: Symbols of a word up to which the next pair is found by a search instead of a heap.
 _MAX_SEARCHED = 48
+#: Pairs of symbols at borders of merges that are told apart at most.
+MAX_BORDERS = 1 << 22
 #: The character that separates words in vocabularies of SentencePiece.
 _SEPARATOR = "\u2581".encode()
 _BETWEEN_WORDS = re.compile(rb"(?:\xe2\x96\x81)+(?:[^\xe2]+|\xe2(?!\x96\x81))*|(?:[^\xe2]+|\xe2(?!\x96\x81))+")
@@ -332,7 +334,7 @@ def _is_text(token: bytes) -> bool:
 def _find_borders(
     lefts: Array, rights: Array, merged: Array, vocabulary: dict[bytes, int], unknown: int | None
 ) -> Array | None:
-    """Return the pairs of symbols that are neighbors where two tokens merge, as one i64 each; None if they vary."""
+    """Return the pairs of symbols that are neighbors where two tokens merge, as one i64 each; None if too many."""
     ids = np.array([*vocabulary.values(), *([] if unknown is None else [unknown])], np.int64)
     every = np.concatenate([ids, lefts, rights, merged])
     if not every.size or every.min() < 0 or every.max() > 2 * every.size + 1000:
@@ -350,9 +352,31 @@ def _find_borders(
             if (next_symbols == symbols).all():
                 break
             symbols[:] = next_symbols
-    if (first[merged] != first[lefts]).any() or (last[merged] != last[rights]).any():
-        return None
-    return np.unique((last[lefts] << 32) + first[rights])
+    # A token that several pairs make may begin with several symbols, which count as equal.
+    first_groups, last_groups = _group(first[merged], first[lefts]), _group(last[merged], last[rights])
+    pairs = np.unique((last[lefts] << 32) + first[rights])
+    grouped = np.isin(pairs >> 32, list(last_groups)) | np.isin(pairs & 0xFFFFFFFF, list(first_groups))
+    expanded = set(pairs[~grouped].tolist())
+    for pair in pairs[grouped].tolist():
+        left, right = pair >> 32, pair & 0xFFFFFFFF
+        ends, begins = last_groups.get(left, (left,)), first_groups.get(right, (right,))
+        if len(expanded) + len(ends) * len(begins) > MAX_BORDERS:
+            return None
+        expanded.update((end << 32) + begin for end in ends for begin in begins)
+    return np.array(list(expanded), np.int64)
+
+
+def _group(symbols: Array, others: Array) -> dict[int, list[int]]:
+    """Return the symbols that are equal to others, directly or by way of others, each with all that it is equal to."""
+    groups: dict[int, list[int]] = {}
+    differ = symbols != others
+    for pair in set(zip(symbols[differ].tolist(), others[differ].tolist(), strict=True)):
+        a, b = (groups.setdefault(symbol, [symbol]) for symbol in pair)
+        if a is not b:
+            small, large = sorted((a, b), key=len)
+            large += small
+            groups.update((symbol, large) for symbol in small)
+    return groups
 
 
 def _can_separate(borders: Array, vocabulary: dict[bytes, int]) -> bool:
