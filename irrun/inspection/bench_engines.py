@@ -15,6 +15,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, IrrunError
+from irrun.inspection.openvino_core import create_core
 from irrun.inspection.openvino_model import is_unchanged
 from irrun.inspection.openvino_profile import check_is_installed
 from irrun.inspection.openvino_tensors import make_tensor
@@ -112,7 +113,7 @@ class OpenVinoEngine:
         }
         self._requests: list[Any] = []
         with self._report_errors(), TemporaryDirectory(prefix="irrun-") as folder:
-            core = self._openvino.Core()
+            core = create_core(self._openvino, compiled.model)
             path = _find_file(compiled.model, Path(folder))
             start = perf_counter()
             model = core.read_model(path)

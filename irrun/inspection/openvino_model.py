@@ -22,6 +22,7 @@ from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError
 from irrun.inspection.keys import KeyTable, find_constant_layers
 from irrun.inspection.metrics import Metrics, measure
+from irrun.inspection.openvino_core import create_core
 from irrun.inspection.openvino_evaluate import REFERENCE, ReferenceModel
 from irrun.inspection.openvino_precision import (
     Target,
@@ -35,6 +36,7 @@ from irrun.inspection.spool import Spool
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.ir.writer import save_model
+from irrun.shapes import PartialShape
 
 __all__ = ["OpenVinoModel", "is_unchanged"]
 
@@ -73,7 +75,7 @@ class OpenVinoModel:
         except ImportError:
             raise InputError("this reference requires OpenVINO: pip install 'irrun[openvino]'") from None
         self._openvino: Any = openvino
-        self._core = openvino.Core()
+        self._core = create_core(openvino, model)
         self.target = target
         self.model = model
         self.perturbed: set[str] = set()
@@ -138,7 +140,15 @@ class OpenVinoModel:
         Args:
             name: The id of the variable.
         """
-        return self._variables.get(name)
+        value = self._variables.get(name)
+        declared = [
+            layer.outputs[0].shape
+            for layer in self.model.graph.find_layers("ReadValue")
+            if layer.attributes.get("variable_id") == name and layer.outputs
+        ]
+        if value is not None and value.shape == (1,) and declared and declared[0] == PartialShape([]):
+            return value.reshape(())  # the CPU plugin stores scalars with one dimension
+        return value
 
     def _add_batch(self, layers: list[Layer], arguments: Sequence[Array], values: list[Array], spool: Spool) -> None:
         """Run with the outputs of some layers added. If that changes the other outputs, divide the batch."""

@@ -18,6 +18,8 @@ from typing import Any
 from irrun.errors import ExecutionError, InputError
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.modules import ModulePath, format_module
+from irrun.inspection.openvino_core import create_core
+from irrun.inspection.openvino_tensors import make_tensor
 from irrun.inspection.profile_layers import LayerProfile
 from irrun.ir.graph import Graph
 from irrun.ir.model import Model, index_names
@@ -151,9 +153,10 @@ def profile_openvino(
     try:
         with TemporaryDirectory(prefix="irrun-") as folder:
             path, keys = _save_with_unique_names(model, table, Path(folder))
-            runtime = openvino.Core().compile_model(path, "CPU", config)
+            runtime = create_core(openvino, model).compile_model(path, "CPU", config)
             request = runtime.create_infer_request()
-            totals, counters = _measure(request, arguments, runs)
+            tensors = [make_tensor(openvino, x) if x.dtype.kind == "O" else x for x in arguments]
+            totals, counters = _measure(request, tensors, runs)
             nodes = _list_nodes(runtime, counters, keys)
     except InputError:
         raise

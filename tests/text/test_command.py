@@ -71,3 +71,16 @@ def test_mistakes_are_named(model, capsys, given, message):
     code, _, err = call(capsys, "run", model, "--input", given)
     assert code == 2
     assert message in err
+
+
+@pytest.mark.parametrize("command", ["compare", "profile", "bench"])
+def test_models_of_strings_are_compared_with_openvino(model, capsys, command):
+    pytest.importorskip("openvino_tokenizers")
+    code, out, err = call(capsys, command, model, "--against", "openvino", "--input", "Hello", *RUNS[command])
+    assert (code, err) == (0, "")
+    assert EXPECTED[command] in out
+
+
+#: Options that keep measurements short.
+RUNS = {"compare": [], "profile": ["--runs", 1], "bench": ["--runs", 1]}
+EXPECTED = {"compare": "no layer adds an error", "profile": "CaseFold", "bench": "throughput"}
