@@ -17,6 +17,7 @@ import numpy as np
 from irrun.deadlines import check_time, get_deadline
 from irrun.errors import InputError, TimeLimitError
 from irrun.text.ascii_patterns import AsciiPattern, convert_to_ascii
+from irrun.text.literals import find_literals
 from irrun.text.packages import import_regex
 from irrun.text.pattern_parser import PatternError, translate
 from irrun.text.simple_patterns import SimplePattern, find_simple_pattern
@@ -49,15 +50,16 @@ class Pattern:
     def __init__(self, source: str, captures: bool = True) -> None:
         regex = import_regex()
         self.source = source
-        self.compiled: Any = None
+        self.compiled: Any = find_literals(source) if captures else None
         self.has_context = False
         self.ascii: AsciiPattern | None = None
         self.simple: SimplePattern | None = None
-        with suppress(PatternError, regex.error, OverflowError, RecursionError):
-            translated, self.has_context = translate(source, captures)
-            self.compiled = regex.compile(translated)
-            self.ascii = convert_to_ascii(translated)
-            self.simple = find_simple_pattern(translated)
+        if self.compiled is None:
+            with suppress(PatternError, regex.error, OverflowError, RecursionError):
+                translated, self.has_context = translate(source, captures)
+                self.compiled = regex.compile(translated)
+                self.ascii = convert_to_ascii(translated)
+                self.simple = find_simple_pattern(translated)
         self.group_count: int = self.compiled.groups if self.compiled else 0
         self.matches_nothing = self.compiled is not None and self.compiled.match("") is not None
 

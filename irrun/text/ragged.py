@@ -16,6 +16,7 @@ from irrun.errors import InputError
 from irrun.limits import check_allocation
 
 __all__ = [
+    "check_integers",
     "check_ranges",
     "check_strings",
     "expand_ranges",
@@ -25,6 +26,7 @@ __all__ = [
     "list_strings",
     "make_bounds",
     "read_flag",
+    "read_size",
     "read_text",
 ]
 
@@ -162,6 +164,31 @@ def gather_ranges(begins: Array, ends: Array, values: Array) -> Array:
     if (first[1:] == last[:-1]).all():
         return values[int(first[0]) : int(last[-1])]
     return values[expand_ranges(first, last)]
+
+
+def check_integers(name: str, value: Array) -> None:
+    """Check that an input holds integers.
+
+    Raises:
+        InputError: It does not.
+    """
+    if value.dtype.kind not in "iu":
+        raise InputError(f"{name} is {value.dtype} {list(value.shape)}, expected integers")
+
+
+def read_size(name: str, value: Array) -> int:
+    """Return a size that an input holds in its only element.
+
+    Raises:
+        InputError: It holds anything else.
+    """
+    check_integers(name, value)
+    if value.size != 1:
+        raise InputError(f"{name} has shape {list(value.shape)}, expected one number")
+    size = int(value.reshape(-1)[0])
+    if size < 0:
+        raise InputError(f"{name} is {size}, expected at least 0")
+    return size
 
 
 def get_flags(flags: Array, count: int) -> Array:

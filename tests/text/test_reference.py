@@ -110,6 +110,16 @@ def test_regex_split_with_tokens(random):
         compare("RegexSplit", [*rows, *inputs, to_u8(SPLITS[i % len(SPLITS)]), *tokens], attributes, (-1, -2, -3, -4))
 
 
+def test_many_special_tokens(random):
+    for i in range(COUNT):
+        parts = ["<", ">", "a", "ab", "unused", "|", "é", "中", "\\", "]", "^", " "]
+        tokens = ["".join(random.choice(parts, random.integers(1, 4))) for _ in range(40)]
+        pattern = "(" + "|".join("".join(c if c.isalnum() else "\\" + c for c in token) for token in tokens) + ")"
+        texts = ["".join(random.choice(parts, 12)) for _ in range(1 + 10 * (i % 2))]
+        rows = [np.arange(len(texts), dtype=np.int32), np.arange(1, len(texts) + 1, dtype=np.int32)]
+        compare("SpecialTokensSplit", [*rows, *to_strings(*texts), to_u8(pattern)], {}, (-1,))
+
+
 def test_special_tokens_split(random):
     patterns = (
         r"(<s>|</s>)|(?:\s*)(\[MASK\])(?:\s*)",

@@ -11,7 +11,15 @@ from irrun.limits import check_allocation
 from irrun.ops._support.checks import check_rank
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
-from irrun.text.ragged import check_ranges, check_strings, expand_ranges, gather_ranges, get_flags, make_bounds
+from irrun.text.ragged import (
+    check_integers,
+    check_ranges,
+    check_strings,
+    expand_ranges,
+    gather_ranges,
+    get_flags,
+    make_bounds,
+)
 
 __all__ = ["byte_fallback", "bytes_to_chars", "chars_to_bytes", "vocab_decoder"]
 
@@ -55,6 +63,11 @@ def vocab_decoder(
         Defined by vocab_decoder.cpp of OpenVINO Tokenizers
     """
     check_rank("ids", ids, 2)
+    for name, numbers in (("ids", ids), ("begins", begins), ("ends", ends), ("skips", skips)):
+        if numbers is not None:
+            check_integers(name, numbers)
+    if begins.shape != ends.shape:
+        raise InputError(f"the vocabulary has shapes {list(begins.shape)} and {list(ends.shape)}, expected equal ones")
     batch, count = ids.shape
     width = max(count, 1)
     check_allocation((batch, width), np.dtype(np.int64))

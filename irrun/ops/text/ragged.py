@@ -8,7 +8,16 @@ from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
-from irrun.text.ragged import FEW, check_ranges, gather_ranges, make_bounds, read_flag, read_text
+from irrun.text.ragged import (
+    FEW,
+    check_integers,
+    check_ranges,
+    gather_ranges,
+    make_bounds,
+    read_flag,
+    read_size,
+    read_text,
+)
 
 __all__ = [
     "combine_segments",
@@ -48,9 +57,7 @@ def truncate(*inputs: Array, m_num_inputs: int = 0) -> tuple[Array, ...]:
         raise InputError(f"the side is {side!r}, expected left or right")
     if mode not in (b"only_first", b"only_second", b"longest_first"):
         raise InputError(f"the mode is {mode!r}, expected only_first, only_second or longest_first")
-    if length.size != 1 or int(length.reshape(-1)[0]) < 0:
-        raise InputError(f"the largest number of elements is {length.tolist()}, expected one number of at least 0")
-    most = int(length.reshape(-1)[0])
+    most = read_size("the largest number of elements", length)
     rows = [ragged[i : i + 3] for i in range(0, len(ragged), 3)]
     for begins, ends, elements in rows:
         check_ranges(begins, ends, elements.shape[0] if elements.ndim else 0)
@@ -168,11 +175,11 @@ def ragged_to_dense(
     Spec:
         Defined by ragged_to_dense.cpp of OpenVINO Tokenizers
     """
-    if not data.ndim or padding_size.size != 1 or value.size != 1:
-        raise InputError("expected elements of rank 1 or more, one length, and one value for padding")
-    size = int(padding_size.reshape(-1)[0])
-    if size < 0:
-        raise InputError(f"the length of rows is {size}, expected at least 0")
+    if not data.ndim or value.size != 1 or value.dtype != data.dtype:
+        raise InputError(
+            f"the padding is {value.dtype} {list(value.shape)}, expected one {data.dtype} for rows of data"
+        )
+    size = read_size("the length of rows", padding_size)
     if pad_right_input is not None:
         pad_right = read_flag("pad_right", pad_right_input)
     first, inner = begins.reshape(-1).astype(np.int64), data.shape[1:]
@@ -295,9 +302,8 @@ def ragged_to_ragged(rowids: Array, first_dim_size: Array) -> tuple[Array, Array
     Spec:
         Defined by ragged_to_ragged.cpp of OpenVINO Tokenizers
     """
-    if first_dim_size.size != 1 or int(first_dim_size.reshape(-1)[0]) < 0:
-        raise InputError(f"the number of rows is {first_dim_size.tolist()}, expected one that is not negative")
-    count = int(first_dim_size.reshape(-1)[0])
+    count = read_size("the number of rows", first_dim_size)
+    check_integers("rowids", rowids)
     ids = rowids.reshape(-1)
     if (ids < 0).any() or (ids[1:] < ids[:-1]).any():
         raise InputError("the rows of elements are negative or not in ascending order")
