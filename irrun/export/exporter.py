@@ -339,6 +339,9 @@ def _fold(
         return None
     is_decompression = operation.decompression is not None or operation.converts
     limit = DECOMPRESSION_LIMIT if is_decompression else FOLDING_LIMIT
+    is_narrow = any(t is not None and t.is_float and t.bits < 32 for t in (p.element_type for p in layer.outputs))
+    if (is_decompression and is_narrow) or any(v is not None and v.type.is_float and v.is_derived for v in inputs):
+        limit = 1  # the known value is rounded in each step, which decompression in f32 is not
     arrays = [None if value is None else value.get_array() for value in known]
     if all(a is not None and a.size <= limit for a in arrays):
         return _make_constants(arrays, [port.element_type for port in layer.outputs])

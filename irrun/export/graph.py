@@ -21,7 +21,18 @@ from irrun.export.kernel_types import KERNEL_TYPES
 from irrun.ir.constant import Constant
 from irrun.shapes import PartialShape
 
-__all__ = ["ONNX_TYPES", "Graph", "Node", "Operand", "Value", "cast", "constant", "get_graph", "op", "ops"]
+__all__ = [
+    "ONNX_TYPES",
+    "Graph",
+    "Node",
+    "Operand",
+    "Value",
+    "cast",
+    "constant",
+    "get_graph",
+    "op",
+    "ops",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -93,9 +104,10 @@ class Value:
         name: The name in the ONNX model; empty until it is chosen.
         node: The node that produces it; None for constants and inputs.
         graph: The graph that it belongs to; None for constants.
+        is_derived: Whether nodes compute it from constants, of which rows may be gathered at any indices.
     """
 
-    __slots__ = ("array", "constant", "graph", "name", "node", "shape", "type")
+    __slots__ = ("array", "constant", "graph", "is_derived", "name", "node", "shape", "type")
 
     def __init__(
         self,
@@ -115,6 +127,7 @@ class Value:
         self.name = name
         self.node = node
         self.graph = graph
+        self.is_derived = False
 
     @property
     def rank(self) -> int | None:
@@ -287,6 +300,10 @@ class Graph:
         known = {name: value for name, value in attributes.items() if value is not None}
         node = Node(operation, given, [], known, domain, self.scope)
         node.outputs = [Value(t, node=node, graph=self) for t in types]
+        sources = [v for v in (given[:1] if operation == "Gather" else given) if v is not None]
+        if sources and all(v.is_constant or v.is_derived for v in sources):
+            for value in node.outputs:
+                value.is_derived = True
         self.nodes.append(node)
         return node.outputs
 

@@ -177,3 +177,20 @@ def test_compressed_weights_stay_compressed(kind, groups, has_zero_point, tmp_pa
     assert (tmp_path / "model.onnx").stat().st_size < 128 * 128 * 2 + 8192
     irrun.export_onnx(model, tmp_path / "old.onnx", opset=18)  # without types of 4 bits, and without blocks
     assert not any(difference.differs for difference in verify_export(model, tmp_path / "old.onnx"))
+
+
+@pytest.mark.parametrize("kind", ["nf4", "f4e2m1", "f8e4m3", "u2", "i4"])
+def test_weights_that_are_scaled_in_f16_are_not_rounded(kind, tmp_path):
+    ov = pytest.importorskip("openvino")
+    from openvino import opset13 as ops
+
+    rng = np.random.default_rng(0)
+    codes = ov.op.Constant(getattr(ov.Type, kind), ov.Shape([16, 4, 32]), rng.integers(0, 4, 2048).tolist())
+    scaled = ops.multiply(ops.convert(codes, np.float16), ops.constant(rng.random((16, 4, 1)).astype(np.float16)))
+    weights = ops.convert(ops.reshape(scaled, np.array([16, 128]), False), np.float32)
+    x = ops.parameter([-1, 128], np.float32, name="x")
+    ov.save_model(ov.Model([ops.matmul(x, weights, False, True)], [x]), tmp_path / "model.xml", compress_to_fp16=False)
+    model = irrun.read_model(tmp_path / "model.xml")
+    assert check(model, tmp_path)[0] == ("DequantizeLinear" if kind == "i4" else "Cast")
+    assert (tmp_path / "model.onnx").stat().st_size < 2048 + 2048
+    assert max(difference.maximum for difference in verify_export(model, tmp_path / "model.onnx")) < 1e-6

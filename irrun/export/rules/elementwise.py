@@ -10,9 +10,12 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import UnsupportedError
-from irrun.export.graph import Value, cast, constant, get_graph, op
-from irrun.export.rules.helpers import align, logical_or, reshape, scalar_like, where
+from irrun.export.graph import ONNX_TYPES, Value, cast, constant, get_graph, op
+from irrun.export.rules.helpers import align, gather, logical_or, reshape, scalar_like, where
 from irrun.export.site import RULES, Site, exports, round_to
+from irrun.ops._support.conversion import convert as convert_array
+from irrun.ops._support.numerics import Array
+from irrun.shapes import PartialShape
 
 #: Unary operations that ONNX has, with what happens to results for integers.
 UNARY = {
@@ -409,28 +412,54 @@ def _evaluate(coefficients: list[float], x: Value) -> Value:
 
 @exports("Convert-1")
 def export_convert(site: Site) -> Value:
-    """Export Convert."""
-    return _widen_decompression(site[0], site.destination_type) or convert(site[0], site.destination_type)
+    """Export Convert. Constants of types that ONNX lacks are codes, whose values a table holds."""
+    data, target = site[0], site.destination_type
+    if data.type.name not in ONNX_TYPES and data.array is not None and target.is_float:
+        return _look_up(data.array, data.type, target)
+    return _widen_decompression(data, target) or convert(data, target)
+
+
+def _look_up(array: Array, source: ElementType, target: ElementType) -> Value:
+    """Return constant codes of 8 bits or less, converted to a float."""
+    codes = np.arange(1 << source.bits, dtype=np.uint8)
+    wide = target if target.bits > 32 else ELEMENT_TYPES["f32"]  # rounded after the scaling, if at all
+    table = constant(convert_array(codes.view(array.dtype), wide), wide)
+    kind = "u4" if source.bits <= 4 and get_graph().opset >= 21 else "u8"
+    stored = np.ascontiguousarray(array).view(np.uint8).reshape(array.shape)
+    result = gather(table, cast(constant(stored, kind), "i32"))
+    result.shape = PartialShape(array.shape)
+    return cast(result, target)
 
 
 def _widen_decompression(data: Value, target: ElementType) -> Value | None:
     """Return weights that are decompressed in f32 at once, instead of in f16 before they are converted."""
-    node = data.node
-    if node is None or target.name != "f32" or data.type.name != "f16":
+    is_narrow = data.type.name == "f16" and target.name == "f32"
+    return _widen(data, target) if is_narrow and data.is_derived else None
+
+
+def _widen(value: Value, target: ElementType) -> Value | None:
+    """Return a value that is computed in a wider type; None if a step is none of decompressions."""
+    node = value.node
+    if node is None:
+        return cast(value, target)
+    first = node.inputs[0]
+    assert first is not None
+    if node.type == "Cast":
+        # Integers of 16 bits or more are rounded before they are scaled.
+        return cast(first if first.type.bits <= 8 or not first.is_constant else value, target)
+    if node.type == "DequantizeLinear":
+        inputs: list[Value | None] = [first, cast_constant(node.inputs[1], target), *node.inputs[2:]]
+    elif node.type in ("Mul", "Sub", "Add"):
+        inputs = [None if v is None else _widen(v, target) for v in node.inputs]
+    elif node.type in ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Gather", "Identity"):
+        inputs = [_widen(first, target), *node.inputs[1:]]
+    else:
         return None
-    if node.type == "Reshape" and node.inputs[0] is not None:
-        inner = _widen_decompression(node.inputs[0], target)
-        if inner is None:
-            return None
-        (result,) = get_graph().add("Reshape", [inner, *node.inputs[1:]], [target], node.attributes)
-        return result
-    if node.type != "DequantizeLinear" or node.inputs[1] is None:
+    if inputs[0] is None or inputs[1:2] == [None]:
         return None
-    weights, scale, *zero = node.inputs
-    wide = get_graph().add(
-        "DequantizeLinear", [weights, cast_constant(scale, target), *zero], [target], node.attributes
-    )
-    return wide[0]
+    (result,) = get_graph().add(node.type, inputs, [target], node.attributes)
+    result.shape = value.shape
+    return result
 
 
 def cast_constant(value: Value | None, target: ElementType) -> Value | None:
