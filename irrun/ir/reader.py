@@ -39,6 +39,8 @@ STRUCTURAL_TYPES = {"const": "Constant", "constant": "Constant", "parameter": "P
 
 #: Names that represent an unknown element type.
 UNTYPED = ("UNSPECIFIED", "undefined", "dynamic")
+#: What OpenVINO's front end of ONNX writes for an omitted input. It is read as a Constant without a type.
+NULL_NODE = "NullNode"
 
 #: The attributes of an edge, in the order of the fields of `Edge`.
 EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
@@ -203,6 +205,9 @@ class _Reader:
         for body in layer.bodies.values():
             _replace_positions_by_ids(body.inputs, layer.inputs)
             _replace_positions_by_ids(body.outputs, layer.outputs)
+        if layer_type == NULL_NODE:
+            layer_type = layer.type = "Constant"
+            layer.version, layer.attributes = "opset1", {"element_type": "dynamic", "shape": "0"}
         if layer_type == "Parameter":
             self.read_declaration(element, layer)
         elif layer_type == "Constant":

@@ -107,6 +107,10 @@ CASES_OF = {"MulticlassNms-ie_internal_opset": "MulticlassNmsIEInternal-ie_inter
 
 #: Attributes for which no value differs from the default, and the reason.
 WITHOUT_EFFECT: dict[tuple[str, str], str] = {
+    **{
+        ("MOECompressed-extension", name): "describes the inputs"
+        for name in ("hidden_size", "inter_size", "num_expert", "top_k", "group_size", "has_batch_dim", "routing_type")
+    },
     ("BinaryConvolution-1", "auto_pad"): "the filters of the cases cannot be read from OpenVINO",
     ("DeformablePSROIPooling-1", "mode"): "the only mode",
     (
@@ -114,6 +118,7 @@ WITHOUT_EFFECT: dict[tuple[str, str], str] = {
         "class_agnostic_box_regression",
     ): "the reference implementation ignores it",
     ("GenerateProposals-9", "nms_eta"): "the reference implementation ignores it",
+    ("GenerateProposalsIEInternal-ie_internal_opset", "nms_eta"): "the reference implementation ignores it",
     ("LSTMCell-1", "weights_format"): "the order is always f, i, c, o",
     ("RMSNorm-extension", "compute_type"): "concerns plugins only",
     ("ReadValue-6", "variable_shape"): "the model declares the variable",

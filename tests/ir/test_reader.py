@@ -297,3 +297,29 @@ def test_positions_in_a_port_map_leave_entries_without_a_port():
     entries = [PortMapEntry(n, 0) for n in (-1, 0, 1)]
     _replace_positions_by_ids(entries, [Port(4), Port(5)])
     assert [entry.external_port_id for entry in entries] == [-1, 4, 5]
+
+
+def test_null_node_is_an_omitted_input(tmp_path):
+    data = '<port id="{}" precision="FP32"><dim>2</dim></port>'
+    text = f"""<net name="m" version="11"><layers>
+      <layer id="0" name="x" type="Parameter" version="opset1"><data shape="2" element_type="f32"/>
+        <output>{data.format(0)}</output></layer>
+      <layer id="1" name="missing" type="NullNode" version="extension">
+        <output><port id="0" precision="dynamic"><rank>-1</rank></port></output></layer>
+      <layer id="2" name="swish" type="Swish" version="opset4">
+        <input>{data.format(0)}<port id="1" precision="dynamic"><rank>-1</rank></port></input>
+        <output>{data.format(2)}</output></layer>
+      <layer id="3" name="y" type="Result" version="opset1"><input>{data.format(0)}</input></layer>
+    </layers><edges>
+      <edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+      <edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+      <edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>
+    </edges></net>"""
+    path = tmp_path / "model.xml"
+    path.write_text(text)
+    x = np.array([1, -2], np.float32)
+    expected = x / (1 + np.exp(-x))
+    assert irrun.validate(path) == []
+    np.testing.assert_allclose(irrun.compile_model(path)(x)[0], expected, rtol=1e-6)
+    irrun.save_model(irrun.read_model(path), tmp_path / "copy.xml")
+    np.testing.assert_allclose(irrun.compile_model(tmp_path / "copy.xml")(x)[0], expected, rtol=1e-6)

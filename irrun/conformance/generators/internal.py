@@ -6,10 +6,11 @@ OpenVINO cannot read most of them, so each is compared with a decomposition into
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 
-from irrun.conformance.harness import COMPUTE, Case, register_cases
+from irrun.conformance.harness import COMPUTE, Case, build_model, register_cases, run_on_device
 from irrun.conformance.layers import compute_nodes, define_layer
 
 F32 = np.float32
@@ -249,6 +250,57 @@ def fully_connected_compressed(rng):
                 constants=range(1, len(inputs)),
                 tolerance=(2e-5, 2e-5),
             )
+
+
+@register_cases("FullyConnectedQuantizedLegacy", since=0)
+def fully_connected_quantized_legacy(rng):
+    from openvino import opset13 as ops
+
+    for dtype, shape, rows, bias_shape, scale_shape in [
+        (np.uint8, (2, 8), 3, (3,), (1, 3)),
+        (np.int8, (1, 4), 2, (0,), (1,)),
+        (np.uint8, (2, 3, 16), 5, (1, 1, 5), (1, 1, 5)),
+        (np.int8, (3, 64), 4, (4,), ()),
+        (F32, (2, 8), 3, (3,), (1, 3)),
+        (np.uint8, (1, 5), 1, (1,), (1, 1)),
+        (np.int8, (4, 2), 2, (0,), (2,)),
+        (np.uint8, (1, 200), 2, (2,), (1, 2)),
+    ]:
+        x = sample_normal(rng, *shape) if dtype == F32 else sample_quantized(rng, shape, dtype)
+        w = sample_quantized(rng, (rows, shape[-1]), np.int8)
+        bias, scales = np.rint(sample_normal(rng, *bias_shape) * 50).astype(F32), sample_normal(rng, *scale_shape)
+        data, weights = (ops.convert(create_constant(ops, y), "f32") for y in (x, w))
+        result = ops.matmul(data, weights, False, True)
+        result = result + create_constant(ops, bias) if bias.size else result
+        expected = compute_nodes(result * create_constant(ops, scales))
+        inputs = [x, w, bias, scales, np.zeros(0, F32)]
+        attributes = {"output_type": "f32"}
+        yield make_case("FullyConnectedQuantizedLegacy", "ie_internal_opset", inputs, attributes, expected)
+
+
+@register_cases("FullyConnectedQuantized", since=0)
+def fully_connected_quantized(rng):
+    from openvino import opset13 as ops
+
+    weights = [w for w in generate_quantized_weights(rng, 5, 8) if w[2] is None or w[2].size]
+    for number, (data, scale, zero_point, groups) in enumerate(weights):
+        rows, parts = ((3,), (2, 2))[number % 2], (1, 2)[number // 2 % 2]
+        x, input_scale = sample_quantized(rng, (*rows, 8), np.int8), rng.random((*rows, parts)).astype(F32) / 50
+        input_zero_point = sample_quantized(rng, (*rows, parts), np.int8) if number % 3 == 0 else np.zeros(0, np.int8)
+        bias = sample_normal(rng, 5 if number % 2 else 0)
+        values = ops.convert(create_constant(ops, x), "f32")
+        if input_zero_point.size:
+            values = values - create_constant(ops, np.repeat(input_zero_point.astype(F32), 8 // parts, axis=-1))
+        values = values * create_constant(ops, np.repeat(input_scale, 8 // parts, axis=-1))
+        result = ops.matmul(values, decompress(ops, data, scale, zero_point, groups), False, True)
+        expected = compute_nodes(result + create_constant(ops, bias) if bias.size else result)
+        nothing = np.zeros(0, F32)
+        inputs = [x, data, bias, scale, nothing if zero_point is None else zero_point]
+        inputs += [input_scale, input_zero_point, nothing, nothing]
+        attributes = {"output_type": "f32"}
+        yield make_case(
+            "FullyConnectedQuantized", "ie_internal_opset", inputs, attributes, expected, tolerance=(2e-5, 2e-5)
+        )
 
 
 @register_cases("GatherCompressed", since=0)
@@ -635,3 +687,110 @@ def multiclass_nms(rng):
 def count_rows_per_image(boxes, classes, background, nms_top_k, keep_top_k):
     rows = (nms_top_k if 0 <= nms_top_k < boxes else boxes) * (classes - (0 <= background < classes))
     return min(rows, keep_top_k) if keep_top_k >= 0 else rows
+
+
+@register_cases("GenerateProposalsIEInternal", since=0)
+def generate_proposals_ie_internal(rng):
+    for images, post, pre, threshold, count_type in [
+        (1, 10, 40, 0.5, "i64"),
+        (1, 100, 40, 0.7, "i32"),
+        (2, 5, 30, 0.4, "i64"),
+        (3, 1, 40, 0.7, "i64"),
+        (2, 60, 1000, 1.0, "i32"),
+        (1, 3, 2, 0.7, "i64"),
+        (2, 20, 10, 0.1, "i64"),
+        (1, 8, 40, 0.9, "i32"),
+    ]:
+        corner = rng.uniform(0, 30, (4, 5, 3, 2))
+        size = rng.uniform(5, 20, corner.shape)
+        inputs = [
+            np.array([[50.0, 60.0, 1.0]] * images, F32),
+            np.concatenate([corner, corner + size], axis=-1).astype(F32),
+            sample_normal(rng, images, 12, 4, 5) * F32(0.3),
+            rng.permutation(images * 60).reshape(images, 3, 4, 5).astype(F32) / (images * 60),
+        ]
+        attributes = {"min_size": 1.0, "nms_threshold": threshold, "post_nms_count": post, "pre_nms_count": pre}
+        attributes |= {"normalized": True, "nms_eta": 1.0, "roi_num_type": count_type}
+        model = build_model("GenerateProposals", 9, Case(inputs, attributes))
+        boxes, scores, counts = run_on_device(model, inputs, "CPU")
+        padding = images * post - len(scores)
+        expected = [np.pad(boxes, [(0, padding), (0, 0)]), np.pad(scores, (0, padding)), counts]
+        type_name = "GenerateProposalsIEInternal"
+        yield make_case(type_name, "ie_internal_opset", inputs, attributes, expected, tolerance=(1e-4, 1e-3))
+
+
+@register_cases("VLSDPA", since=0)
+def vlsdpa(rng):
+    from openvino import opset13 as ops
+
+    for shape, ends, orders in [
+        ((2, 5, 4), [0, 5], {}),
+        ((2, 7, 4), [0, 3, 7], {}),
+        ((1, 2, 6, 3), [0, 1, 1, 6], {}),
+        ((3, 4, 8), [0, 1, 2, 3, 4], {}),
+        ((6, 2, 4), [0, 2, 6], {"order_q": [1, 0, 2], "order_k": [1, 0, 2], "order_v": [1, 0, 2]}),
+        ((6, 2, 4), [0, 4, 6], {f"order_{x}": [1, 0, 2] for x in ("q", "k", "v", "out")}),
+        ((1, 5, 2, 4), [0, 2, 5], {f"order_{x}": [0, 2, 1, 3] for x in ("q", "k", "v", "out")}),
+        ((2, 5, 4), [0, 2], {}),
+    ]:
+        q, k, v = (sample_normal(rng, *shape) for _ in range(3))
+        nodes = []
+        for x, name in ((q, "q"), (k, "k"), (v, "v")):
+            order = np.array(orders.get(f"order_{name}", range(len(shape))))
+            nodes.append(ops.transpose(create_constant(ops, x), order))
+        length = nodes[0].get_output_shape(0)[-2]
+        segment = np.searchsorted(np.array(ends[1:]), np.arange(length), side="right")
+        mask = np.where(segment[:, None] == segment, 0.0, -np.inf).astype(F32)
+        valid = (segment < len(ends) - 1).astype(F32)[:, None]
+        result = ops.scaled_dot_product_attention(*nodes, create_constant(ops, mask))
+        result = result * create_constant(ops, valid)
+        order = np.array(orders.get("order_out", range(len(shape))))
+        expected = compute_nodes(ops.transpose(result, order))
+        inputs = [q, k, v, np.array(ends, np.int32)]
+        given = {name: ",".join(map(str, value)) for name, value in orders.items()}
+        yield make_case("VLSDPA", "ie_internal_opset", inputs, given, expected)
+
+
+@register_cases("PaKVReorder", since=0)
+def pa_kv_reorder(rng):
+    from openvino import opset13 as ops
+
+    cases: list[tuple[Any, list[list[tuple[int, int]]], bool]] = [
+        (F32, [[(0, 1)], []], True),
+        (F32, [[(0, 5), (5, 2)], [(1, 0)]], True),
+        (np.float16, [[], [(3, 7), (0, 3), (7, 1)]], False),
+        (np.uint8, [[(2, 9), (-1, 0), (4, 4)], [(1, 8)]], True),
+        (np.int8, [[(7, 0), (6, 1)], [(0, 7), (1, 6)]], False),
+        (F32, [[], []], True),
+        (F32, [[(100, 0), (0, 100)], [(0, 2)]], True),
+        (F32, [[(3, 4)], [(4, 3)]], False),
+    ]
+    for dtype, copies, flat in cases:
+        blocks = [[4, 1], [0, 3]]  # each of 4 tokens
+        keys = (rng.random((5, 2, 3, 4)) * 100).astype(dtype)
+        values = (rng.random((5, 2, 4, 6)) * 100).astype(dtype)
+        nodes = [ops.transpose(create_constant(ops, keys), np.array([0, 3, 1, 2])), create_constant(ops, values)]
+        nodes[1] = ops.transpose(nodes[1], np.array([0, 2, 1, 3]))
+        for own, pairs in zip(blocks, copies, strict=True):
+            for source, target in pairs:
+                if min(source, target) >= 0 and max(source, target) < 8:
+                    old, new = (np.array([[own[i // 4], i % 4]]) for i in (source, target))
+                    gathered = [ops.gather_nd(node, create_constant(ops, old), 0) for node in nodes]
+                    nodes = [
+                        ops.scatter_nd_update(node, create_constant(ops, new), part)
+                        for node, part in zip(nodes, gathered, strict=True)
+                    ]
+        back = [ops.transpose(nodes[0], np.array([0, 2, 3, 1])), ops.transpose(nodes[1], np.array([0, 2, 1, 3]))]
+        expected = [x.astype(dtype) for x in compute_nodes(*back)]
+        updates = np.array([pair for own in copies for pair in own], np.int32).reshape(-1, 2)
+        begins = np.cumsum([0, *map(len, copies)]).astype(np.int32)
+        indices = np.concatenate(blocks).astype(np.int32)
+        inputs = [
+            keys,
+            values,
+            indices,
+            np.array([0, 2, 4], np.int32),
+            updates.reshape(-1) if flat else updates,
+            begins,
+        ]
+        yield make_case("PaKVReorder", "extension", inputs, {}, expected, tolerance=(0.0, 0.0))

@@ -1,4 +1,4 @@
-"""Products and lookups with quantized weights: FullyConnected, FullyConnectedCompressed, GatherCompressed."""
+"""Products and lookups with quantized weights or data: FullyConnected and its variants, GatherCompressed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from irrun.ops._support.output_type import convert_to_output_type
 from irrun.ops._support.registry import op
 from irrun.ops.movement.gather import gather_7, get_gather_range
 
-__all__ = ["fully_connected", "fully_connected_compressed", "gather_compressed"]
+__all__ = [
+    "decompress",
+    "fully_connected",
+    "fully_connected_compressed",
+    "fully_connected_quantized",
+    "fully_connected_quantized_legacy",
+    "gather_compressed",
+]
 
 
 def _count_flops(call: Call) -> int:
@@ -82,8 +89,101 @@ def fully_connected_compressed(
     Spec:
         Defined by ov_ops/fully_connected_compressed.hpp
     """
-    weights = _decompress(W, weight_scales, weight_zero_points)
+    weights = decompress(W, weight_scales, weight_zero_points)
     return convert_to_output_type(_multiply(X, weights, bias), output_type, X)
+
+
+@op(
+    "FullyConnectedQuantizedLegacy",
+    opset="ie_internal_opset",
+    kind="product",
+    shape="infer_fully_connected",
+    flops=_count_flops,
+)
+def fully_connected_quantized_legacy(
+    X: Array,
+    W: Array,
+    bias: Array,
+    deq_scales: Array,
+    deq_zero_points: Array | None = None,
+    *,
+    output_type: str = "dynamic",
+) -> Array:
+    """Compute `(X * W^T + bias) * deq_scales`.
+
+    Args:
+        X: i8, u8 or floating-point, shape [..., I].
+        W: i8 or floating-point, shape [O, I].
+        bias: Numeric, broadcast to the result; ignored if empty.
+        deq_scales: Floating-point, broadcast to the result.
+        deq_zero_points: Omitted or empty; OpenVINO never sets them.
+        output_type: Type of the result; "dynamic" for the type of `X`.
+
+    Returns:
+        Shape [..., O], the type `output_type`.
+
+    Raises:
+        InputError: The shapes do not match, or there are zero points.
+
+    Spec:
+        Defined by ov_ops/fully_connected_quantized_legacy.hpp and convert_fc_to_quantized_legacy.cpp
+    """
+    if deq_zero_points is not None and deq_zero_points.size:
+        raise InputError(f"deq_zero_points has shape {list(deq_zero_points.shape)}, expected no zero points")
+    product = _multiply(X.astype(np.float64), W.astype(np.float64), bias.astype(np.float64))  # exact for integers
+    return convert_to_output_type((product * upcast(deq_scales)).astype(np.float32), output_type, X)
+
+
+@op(
+    "FullyConnectedQuantized",
+    opset="ie_internal_opset",
+    kind="product",
+    shape="infer_fully_connected",
+    flops=_count_flops,
+)
+def fully_connected_quantized(
+    X: Array,
+    W: Array,
+    bias: Array,
+    weight_scales: Array,
+    weight_zero_points: Array | None,
+    input_scales: Array,
+    input_zero_points: Array | None = None,
+    output_scales: Array | None = None,
+    output_zero_points: Array | None = None,
+    *,
+    output_type: str = "dynamic",
+) -> Array:
+    """Compute FullyConnectedCompressed with the data `(X - input_zero_points) * input_scales`.
+
+    Args:
+        X: Any quantized type, shape [..., I].
+        W: As for FullyConnectedCompressed.
+        bias: As for FullyConnectedCompressed.
+        weight_scales: As for FullyConnectedCompressed.
+        weight_zero_points: As for FullyConnectedCompressed.
+        input_scales: Numeric, one value, or the shape of `X` with axes shortened to one value or to one value per group
+            of neighbors.
+        input_zero_points: Numeric, as `input_scales`; ignored if omitted or empty.
+        output_scales: Omitted or empty; OpenVINO never sets them.
+        output_zero_points: Omitted or empty; OpenVINO never sets them.
+        output_type: Type of the result; "dynamic" for the type of `X`.
+
+    Returns:
+        Shape [..., O], the type `output_type`.
+
+    Raises:
+        InputError: The shapes do not match, or the output has scales.
+
+    Spec:
+        Defined by ov_ops/fully_connected_quantized.hpp and the GPU plugin's dynamic_quantize_fully_connected.cpp
+    """
+    for name, x in (("output_scales", output_scales), ("output_zero_points", output_zero_points)):
+        if x is not None and x.size:
+            raise InputError(f"{name} has shape {list(x.shape)}, expected nothing")
+    data = decompress(X, input_scales, input_zero_points)
+    weights = decompress(W, weight_scales, weight_zero_points)
+    return convert_to_output_type(_multiply(data, weights, bias), output_type, X)
 
 
 @op(
@@ -142,7 +242,7 @@ def gather_compressed(
 
     slices = gather_7(data, indices, axis, batch_dims=batch_dims)
     zero_point = None if decompression_zero_point is None else gather_parameters(decompression_zero_point)
-    result = _decompress(slices, gather_parameters(decompression_scale), zero_point)
+    result = decompress(slices, gather_parameters(decompression_scale), zero_point)
     return convert_to_output_type(result, "dynamic", decompression_scale)
 
 
@@ -154,7 +254,7 @@ def _multiply(X: Array, weights: Array, bias: Array | None) -> Array:
     return result + upcast(bias) if bias is not None and bias.size else result
 
 
-def _decompress(quantized: Array, scale: Array, zero_point: Array | None) -> Array:
+def decompress(quantized: Array, scale: Array, zero_point: Array | None) -> Array:
     """Compute `(quantized - zero_point) * scale` in f32."""
     weights: Array = _convert_to_f32(quantized)
     if zero_point is not None and zero_point.size:

@@ -1,4 +1,4 @@
-"""Non-maximum suppression with outputs of static shapes, padded with -1."""
+"""Selections of boxes with outputs of static shapes, padded with -1 or 0."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from irrun.ops._support.axes import to_scalar
 from irrun.ops._support.nms import SortResultType
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
+from irrun.ops.detection.proposal import generate_proposals_9
 from irrun.ops.sort.matrix_nms import matrix_nms_8
 from irrun.ops.sort.multiclass_nms import multiclass_nms_8
 from irrun.ops.sort.non_max_suppression import nms_rotated_13, non_max_suppression_5
 
-__all__ = ["matrix_nms_static", "multiclass_nms_static", "non_max_suppression_ie_internal"]
+__all__ = [
+    "generate_proposals_ie_internal",
+    "matrix_nms_static",
+    "multiclass_nms_static",
+    "non_max_suppression_ie_internal",
+]
 
 
 @op("NonMaxSuppressionIEInternal", opset="ie_internal_opset", kind="selection", shape="infer_suppression")
@@ -253,10 +259,74 @@ def _pad_batches(outputs: tuple[Array, Array, Array], length: int) -> tuple[Arra
     )
 
 
-def _pad_rows(rows: Array, length: int) -> Array:
-    """Cut `rows` or pad them with -1 to `length` rows."""
+@op(
+    "GenerateProposalsIEInternal",
+    opset="ie_internal_opset",
+    kind="selection",
+    shape="infer_static_proposals",
+    output_types=(0, 0, "roi_num_type"),
+)
+def generate_proposals_ie_internal(
+    im_info: Array,
+    anchors: Array,
+    deltas: Array,
+    scores: Array,
+    *,
+    min_size: float,
+    nms_threshold: float,
+    pre_nms_count: int,
+    post_nms_count: int,
+    normalized: bool = True,
+    nms_eta: float = 1.0,
+    roi_num_type: ElementType = ELEMENT_TYPES["i64"],
+) -> tuple[Array, Array, Array]:
+    """Run GenerateProposals-9 with outputs of static shapes.
+
+    Args:
+        im_info: As for GenerateProposals-9.
+        anchors: As for GenerateProposals-9.
+        deltas: As for GenerateProposals-9.
+        scores: As for GenerateProposals-9.
+        min_size: As for GenerateProposals-9.
+        nms_threshold: As for GenerateProposals-9.
+        pre_nms_count: As for GenerateProposals-9.
+        post_nms_count: As for GenerateProposals-9.
+        normalized: As for GenerateProposals-9.
+        nms_eta: As for GenerateProposals-9.
+        roi_num_type: As for GenerateProposals-9.
+
+    Returns:
+        Boxes [N * post_nms_count, 4] and scores [N * post_nms_count], those of all images one after another, then 0,
+        and the number of boxes of each image, [N].
+
+    Raises:
+        InputError: As for GenerateProposals-9.
+
+    Spec:
+        Defined by ov_ops/generate_proposals_ie_internal.hpp; the GPU plugin's generate_proposals_ref.cl defines the
+        padding
+    """
+    boxes, box_scores, counts = generate_proposals_9(
+        im_info,
+        anchors,
+        deltas,
+        scores,
+        min_size=min_size,
+        nms_threshold=nms_threshold,
+        pre_nms_count=pre_nms_count,
+        post_nms_count=post_nms_count,
+        normalized=normalized,
+        nms_eta=nms_eta,
+        roi_num_type=roi_num_type,
+    )
+    length = len(im_info) * post_nms_count
+    return _pad_rows(boxes, length, 0), _pad_rows(box_scores, length, 0), counts
+
+
+def _pad_rows(rows: Array, length: int, padding: int = -1) -> Array:
+    """Cut `rows` or pad them to `length` rows."""
     check_allocation((length, *rows.shape[1:]), rows.dtype)
-    result = np.full((length, *rows.shape[1:]), -1, rows.dtype)
+    result = np.full((length, *rows.shape[1:]), padding, rows.dtype)
     count = min(length, rows.shape[0])
     result[:count] = rows[:count]
     return result

@@ -248,6 +248,15 @@ def infer_proposals(inputs: Inputs) -> Shapes:
 
 
 @rule
+def infer_static_proposals(inputs: Inputs) -> Shapes:
+    """Return [images * boxes, 4], [images * boxes] and [images]."""
+    _, _, counts = infer_proposals(inputs)
+    assert counts is not None
+    count = multiply(counts[0], inputs["post_nms_count"])
+    return [PartialShape([count, 4]), PartialShape([count]), counts]
+
+
+@rule
 def infer_fixed_proposals(inputs: Inputs) -> Shapes:
     """Return [images * boxes, 5], and the scores."""
     images: Dimension = UNBOUNDED

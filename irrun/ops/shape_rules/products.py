@@ -348,3 +348,41 @@ def infer_group_query_attention(inputs: Inputs) -> Shapes:
     is_constant = inputs["sliding_window_cache"] or (key is not None and key.is_static and past.is_static)
     cache = past if is_constant else PartialShape([*past[:2], UNBOUNDED, *past[3:]])
     return [output, cache, cache]
+
+
+@rule
+def infer_gathered_product(inputs: Inputs) -> Shapes:
+    """Return [experts of a row, rows, rows of the matrices]."""
+    weights, indices = inputs.get_shape(1), inputs.get_shape(2)
+    rows, count = (get_dimension(indices, axis) or UNBOUNDED for axis in (0, 1))
+    return [PartialShape([count, rows, get_dimension(weights, 1) or UNBOUNDED])]
+
+
+@rule
+def infer_experts(inputs: Inputs) -> Shapes:
+    """Return the shape of the data."""
+    return [inputs.get_shape(0)]
+
+
+@rule
+def infer_variable_length_attention(inputs: Inputs) -> Shapes:
+    """Return the shape of the query, transposed twice, with the size of the value."""
+    query, value = inputs.get_shape(0), inputs.get_shape(2)
+    if query is None or value is None:
+        return [query and make_unknown(len(query))]
+    result = [*_reorder(query, inputs["order_q"])[:-1], _reorder(value, inputs["order_v"])[-1]]
+    return [PartialShape(_reorder(result, inputs["order_out"]))]
+
+
+def _reorder(shape: Sequence[Dimension], order: Sequence[int]) -> Sequence[Dimension]:
+    if not order:
+        return shape
+    if sorted(order) != list(range(len(shape))):
+        raise ShapeError(f"found the order {list(order)} of axes for the shape {PartialShape(shape)}")
+    return [shape[axis] for axis in order]
+
+
+@rule
+def infer_reordered_caches(inputs: Inputs) -> Shapes:
+    """Return the shapes of both caches."""
+    return [inputs.get_shape(0), inputs.get_shape(1)]
