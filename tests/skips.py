@@ -27,7 +27,6 @@ INSTALLATION = {
     "Playwright": ("Playwright and Chromium", "pip install -e '.[browser]' && apt-get install chromium"),
     "Chromium": ("Playwright and Chromium", "pip install -e '.[browser]' && apt-get install chromium"),
     "torch": ("PyTorch and NNCF", "pip install -e '.[zoo]'"),
-    "transformers": ("PyTorch and NNCF", "pip install -e '.[zoo]'"),
     "nncf": ("PyTorch and NNCF", "pip install -e '.[zoo]'"),
     "ultralytics": ("ultralytics", "pip install ultralytics"),
     "model_api": ("Model API", "pip install openvino-model-api opencv-python-headless"),
@@ -36,7 +35,7 @@ INSTALLATION = {
 }
 #: Packages of the extra `test` itself.
 TESTS = ("hypothesis", "ipykernel", "mpmath", "mypy", "nbclient", "nbformat", "onnx", "onnxruntime")
-TESTS_OF_TEXT = ("openvino_tokenizers", "sentencepiece", "tokenizers")
+TESTS_OF_TEXT = ("openvino_tokenizers", "sentencepiece", "tokenizers", "transformers")
 INSTALLATION |= dict.fromkeys((*TESTS, *TESTS_OF_TEXT), ("packages of the tests", "pip install -e '.[test]'"))
 if sys.version_info < (3, 11):
     INSTALLATION["zarr"] = ("Zarr 3", "install Python 3.11 or later")

@@ -114,6 +114,8 @@ class BytePairEncoder(WordEncoder):
         symbols: list[int] = []
         find, size, position = self._matcher.find, len(text), 0
         while position < size:
+            if not position & 0xFF:
+                check_time()
             symbol, end = find(text, position)
             if end > position:
                 symbols.append(symbol)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from irrun.deadlines import check_time
 from irrun.errors import InputError
 from irrun.text.words import WordEncoder, shorten
 
@@ -75,6 +76,8 @@ class TrieEncoder(WordEncoder):
         """
         position, found = 0, []
         while position < len(word):
+            if not position & 0xFF:
+                check_time()
             value, end = self._matcher.find(word, position)
             if end == position:
                 raise InputError(f"no token of the vocabulary begins at byte {position} of {shorten(word)}")

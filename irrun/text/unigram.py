@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
+from irrun.deadlines import check_time
 from irrun.errors import InputError
 from irrun.text.words import WordEncoder
 
@@ -63,6 +64,8 @@ class UnigramEncoder(WordEncoder):
         best, starts, tokens = [0.0] * (size + 1), [-1] * (size + 1), [self._unknown] * (size + 1)
         start = 0
         while start < size:
+            if not start & 0xFF:
+                check_time()
             so_far = _round(best[start])
             step = min(_LENGTHS[word[start] >> 4], size - start)
             lengths = get_lengths(word[start : start + 3]) or get_lengths(word[start : start + 2]) or ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from irrun.deadlines import check_time
 from irrun.text.trie import LongestMatcher
 from irrun.text.words import WordEncoder
 
@@ -38,6 +39,8 @@ class WordPieceEncoder(WordEncoder):
             return self._unknown
         tokens = [token]
         while position < len(word):
+            if not position & 0xFF:
+                check_time()
             token, position = self._inner.find(word, position)
             if token == -1:
                 return self._unknown

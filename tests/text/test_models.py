@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irrun.errors import InputError
+from irrun.deadlines import Deadline, end_at
+from irrun.errors import InputError, TimeLimitError
 from irrun.text.reuse import reuse
 from text.strings import run, to_ragged, to_strings
 
@@ -168,6 +169,22 @@ def test_scores_are_added_in_f32():
 
 def test_unknown_tokens_are_joined():
     assert split_by_scores("a??a", ("a", "<unk>", "b"), [-1, 0, 0], unk_token_id=1) == [0, 1, 0]
+
+
+@pytest.mark.parametrize("operation", ["BPETokenizer", "WordpieceTokenizer", "UnigramTokenizer", "TrieTokenizer"])
+def test_long_words_end_at_the_limit_of_time(operation):
+    tokens = ["a", "##a", *("a" * i + "b" for i in range(1, 2000)), *("##" + "a" * i + "b" for i in range(1, 2000))]
+    numbers = np.arange(len(tokens), dtype=np.int32)
+    rest = {
+        "BPETokenizer": [*to_strings("a"), *to_strings("b"), *to_strings("b", "ab"), numbers[:2]],
+        "WordpieceTokenizer": [numbers[:1]],
+        "UnigramTokenizer": [numbers.astype(np.float32)],
+        "TrieTokenizer": [numbers],
+    }[operation]
+    attributes = {"max_bytes_per_word": 10**9} if operation == "WordpieceTokenizer" else {}
+    inputs = [*to_ragged(["a" * 1000000]), *to_strings(*tokens), *rest]
+    with end_at(Deadline(0.2)), pytest.raises(TimeLimitError):
+        run(operation, *inputs, **attributes)
 
 
 def test_hostile_scores_are_refused():
