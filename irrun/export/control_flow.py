@@ -273,10 +273,9 @@ class _LoopExporter:
         """Return an output of the layer for the stacked values of all iterations."""
         if entry.axis is None:
             return squeeze(slice_axis(stacked, -1, LAST), [0])
-        rank = part.rank
-        if rank is None:
+        if part.rank is None and entry.axis:
             raise UnsupportedError("the rank of a concatenated output is dynamic")
-        rank = max(rank, 1)
+        rank = max(part.rank or 1, 1)
         axis = entry.axis % rank
         if entry.stride < 0:
             stacked = slice_axis(stacked, LAST, FIRST, 0, -1)
@@ -285,6 +284,6 @@ class _LoopExporter:
         parts = [slice_axis(shape, axis, axis + 1) * slice_axis(shape, axis + 1, axis + 2)]
         if axis:
             parts.insert(0, slice_axis(shape, 0, axis))
-        if axis + 2 < rank + 1:
+        if axis + 2 < rank + 1 or part.rank is None:
             parts.append(slice_axis(shape, axis + 2, LAST))
         return op("Reshape", moved, concat(parts), allowzero=1)

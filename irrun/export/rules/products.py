@@ -38,7 +38,7 @@ def _export_reduction(operation: str, site: Site) -> Value:
     if data.rank == 0 or (known is not None and known.size == 0):
         return op("Identity", data) if operation not in ("ReduceL1", "ReduceL2") else op("Abs", data)
     if known is not None:
-        axes = constant(sorted({int(a) % max(site.get_rank(0), 1) for a in known}))
+        axes = constant(sorted({int(a) % data.rank if data.rank else int(a) for a in known}))
     elif data.rank is not None and site.get_rank(1) < 2 and site.outputs[:1] == [None]:
         (length,) = site.get_shape(1) or (1,)
         if length is not None:

@@ -76,6 +76,7 @@ def _fit(data: Value, windows: Windows, spatial: Sequence[int], fill: float | No
 @exports("Convolution-1", "GroupConvolution-1")
 def export_convolution(site: Site) -> Value:
     """Export Convolution and GroupConvolution."""
+    site.assume_rank(0, site.get_rank(1) - (site.layer.type == "GroupConvolution"))
     data, filters = site[0], site[1]
     shape = site.get_shape(1)
     groups = 1
@@ -106,6 +107,7 @@ def export_convolution(site: Site) -> Value:
 @exports("ConvolutionBackpropData-1", "GroupConvolutionBackpropData-1")
 def export_transposed_convolution(site: Site) -> Value:
     """Export transposed convolutions."""
+    site.assume_rank(0, site.get_rank(1) - (site.layer.type == "GroupConvolutionBackpropData"))
     data, filters = site[0], site[1]
     groups = 1
     shape = site.get_shape(1)
@@ -274,6 +276,7 @@ def _pad_dynamically(
 @exports("MaxPool-1", "MaxPool-8", "MaxPool-14", compute="f32")
 def export_max_pool(site: Site) -> list[Value]:
     """Export MaxPool. Indices count from an axis on."""
+    site.assume_rank(0, len(site.kernel) + 2)
     data, kernel = site[0], list(site.kernel)
     has_indices = len(site.types) > 1
     windows = _get_windows(site, kernel)
@@ -318,6 +321,7 @@ def export_max_pool(site: Site) -> list[Value]:
 @exports("AvgPool-1", "AvgPool-14", "AvgPool-16", compute="f32")
 def export_avg_pool(site: Site) -> Value:
     """Export AvgPool."""
+    site.assume_rank(0, len(site.kernel) + 2)
     data, kernel = site[0], list(site.kernel)
     target = data.type
     if not target.is_float:
