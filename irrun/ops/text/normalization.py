@@ -12,9 +12,10 @@ from irrun.errors import InputError
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 from irrun.text.batch import join_batch
-from irrun.text.charsmap import get_normalizer, parse_normalizer
+from irrun.text.charsmap import Normalizer, get_normalizer, parse_normalizer
 from irrun.text.ragged import check_strings, get_flags, join_strings, list_strings, make_bounds, read_text
 from irrun.text.replacement import compile_replacement
+from irrun.text.reuse import reuse
 from irrun.text.utf8 import replace_invalid
 
 __all__ = ["case_fold", "chars_map_normalization", "normalize_unicode", "regex_normalization", "utf8_validate"]
@@ -128,8 +129,12 @@ def chars_map_normalization(
     if normalization_form:
         normalizer = get_normalizer(normalization_form, case_fold, *spaces)
     else:
-        normalizer = parse_normalizer(read_text("the map", rest[-1]), *spaces)
+        normalizer = reuse(_parse_map, rest[-1:], *spaces)
     return normalize_strings(begins, ends, chars, rest[0] if has_skips else None, normalizer.normalize)
+
+
+def _parse_map(charsmap: Array, *spaces: bool) -> Normalizer:
+    return parse_normalizer(read_text("the map", charsmap), *spaces)
 
 
 @op("CaseFold", opset="extension", shape="infer_normalized_strings", flops=0, output_types=("i32", "i32", "u8"))
