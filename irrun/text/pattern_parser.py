@@ -7,11 +7,15 @@ import string
 
 from irrun.text.packages import import_regex
 
-__all__ = ["PatternError", "translate"]
+__all__ = ["PatternError", "UnsupportedPatternError", "translate"]
 
 
 class PatternError(ValueError):
     """PCRE2 does not compile a pattern."""
+
+
+class UnsupportedPatternError(ValueError):
+    """PCRE2 may compile a pattern that cannot be translated."""
 
 
 #: What escapes stand for inside of a class, in characters and classes of `regex`.
@@ -86,6 +90,7 @@ def translate(pattern: str, captures: bool = True) -> tuple[str, bool]:
 
     Raises:
         PatternError: PCRE2 does not compile the pattern.
+        UnsupportedPatternError: The pattern has something that cannot be translated, such as recursion.
     """
     parser = _Parser(pattern, captures)
     text = parser.parse()
@@ -249,7 +254,7 @@ class _Parser:
             return ".", 1, True
         if char in "^$":
             self.has_context = True
-            return char, 0, True
+            return char, 0, False
         if char in "*+?":
             raise PatternError("a quantifier follows nothing")
         if char == "{":
@@ -262,7 +267,7 @@ class _Parser:
     def parse_group(self) -> tuple[str, int | None, bool]:
         """Parse a group after its opening parenthesis."""
         if self.peek() == "*":
-            raise PatternError("verbs are not supported")
+            raise UnsupportedPatternError("verbs are not supported")
         opening, is_look = "(" if self.captures else "(?:", ""
         if self.skip("?"):
             opening, is_look = self.parse_group_opening()
@@ -291,7 +296,7 @@ class _Parser:
                 name = _check_name(self.take_until(end))
                 return f"(?P<{name}>" if self.captures else "(?:", ""
         if self.peek() == "(" or self.peek() in ("R", "&", "P") or self.peek().isdigit():
-            raise PatternError("conditions and recursion are not supported")
+            raise UnsupportedPatternError("conditions and recursion are not supported")
         return self.parse_flags()
 
     def parse_flags(self) -> tuple[str, str]:
@@ -308,7 +313,7 @@ class _Parser:
             elif char and char in "imsx":
                 (flags.discard if removes else flags.add)(char)
             elif char and char in "JUnar":
-                raise PatternError(f"the option {char} is not supported")
+                raise UnsupportedPatternError(f"the option {char} is not supported")
             elif char == ")":
                 self.flags = "".join(sorted(flags))
                 return "", ""
@@ -335,20 +340,20 @@ class _Parser:
             self.has_context = True
             word = CLASS_ESCAPES["w"]
             if char == "b":
-                return f"(?:(?<=[{word}])(?![{word}])|(?<![{word}])(?=[{word}]))", 0, True
-            return f"(?:(?<=[{word}])(?=[{word}])|(?<![{word}])(?![{word}]))", 0, True
+                return f"(?:(?<=[{word}])(?![{word}])|(?<![{word}])(?=[{word}]))", 0, False
+            return f"(?:(?<=[{word}])(?=[{word}])|(?<![{word}])(?![{word}]))", 0, False
         anchors = {"A": r"\A", "Z": r"(?=\n?\Z)", "z": r"\Z", "G": r"\G", "K": r"\K"}
         if char in anchors:
             self.position += 1
             self.has_context = True
-            return anchors[char], 0, True
+            return anchors[char], 0, False
         if char == "R":
             self.position += 1
             return r"(?>\r\n|[\n-\r\x85\u2028\u2029])", 2, True
         if char == "X":
             self.position += 1
             return r"\X", None, True
-        if char == "N" and self.peek(2) != "N{":
+        if char == "N" and self.peek(4) != "N{U+":
             self.position += 1
             return r"[^\n]", 1, True
         if char == "Q":
@@ -402,10 +407,10 @@ class _Parser:
             raise PatternError("malformed reference")
         if is_number and opening == "{" and name.lstrip("-").isdigit():
             if name.startswith("-"):
-                raise PatternError("relative references are not supported")
+                raise UnsupportedPatternError("relative references are not supported")
             return f"(?:\\{name})", None, True
         if is_number and opening != "{":
-            raise PatternError("recursion is not supported")
+            raise UnsupportedPatternError("recursion is not supported")
         return f"(?P={_check_name(name)})", None, True
 
     def parse_character(self) -> str:
@@ -465,6 +470,8 @@ class _Parser:
 
     def parse_class(self) -> tuple[str, int | None, bool]:
         """Parse a class after its opening bracket."""
+        if self.find_posix_end(self.position) is not None:
+            raise PatternError("a POSIX class outside of a class")
         negated = self.skip("^")
         content: list[str] = []
         complements: list[str] = []  # classes of which each element may be any other character
@@ -495,19 +502,35 @@ class _Parser:
         self.position += 1
         return _write_class(negated, "".join(content), complements), 1, True
 
+    def find_posix_end(self, position: int) -> int | None:
+        """Return where `:]`, `.]` or `=]` follows, if there is the beginning of a POSIX class at a position."""
+        terminator = self.pattern[position : position + 1]
+        if terminator not in (":", ".", "="):
+            return None
+        position += 1
+        while position + 1 < len(self.pattern):
+            pair = self.pattern[position : position + 2]
+            if pair in ("\\]", "\\\\"):
+                position += 1
+            elif pair == "[" + terminator or pair[0] == "]":
+                return None
+            elif pair == terminator + "]":
+                return position
+            position += 1
+        return None
+
     def parse_class_element(self, content: list[str], complements: list[str]) -> str | None:
         """Parse a character or a set of a class; return the character, and add a set to a list."""
         char = self.peek()
-        if char == "[" and self.peek(2) in ("[:", "[.", "[="):
-            stop = self.pattern.find(self.peek(2)[1] + "]", self.position + 2)
-            name = self.pattern[self.position + 2 : max(stop, 0)]
-            if stop >= 0 and name.removeprefix("^").isalpha():
-                self.position = stop + 2
-                known = POSIX_CLASSES.get(name.removeprefix("^"))
-                if known is None or self.pattern[stop] != ":":
-                    raise PatternError("unknown class")
-                (complements if name.startswith("^") else content).append(known)
-                return None
+        stop = self.find_posix_end(self.position + 1) if char == "[" else None
+        if stop is not None:
+            name = self.pattern[self.position + 2 : stop]
+            self.position = stop + 2
+            known = POSIX_CLASSES.get(name.removeprefix("^"))
+            if known is None or self.pattern[stop] != ":":
+                raise PatternError("unknown class")
+            (complements if name.startswith("^") else content).append(known)
+            return None
         self.position += 1
         if char != "\\":
             if not char:
@@ -526,7 +549,7 @@ class _Parser:
             known = CLASS_ESCAPES[escape.lower()]
             (complements if escape.isupper() else content).append(known)
             return None
-        if escape in ("B", "R", "X", "N") and self.peek(2) != "N{":
+        if escape in ("B", "R", "X", "N") and self.peek(4) != "N{U+":
             raise PatternError("an escape that a class cannot contain")
         if escape and escape in "89":
             raise PatternError("a digit that is not octal")

@@ -3,13 +3,15 @@ r"""Regular expressions of PCRE2, which the package `regex` matches after a tran
 OpenVINO Tokenizers compiles patterns by PCRE2 for UTF-8 with Unicode properties. What differs in `regex`: the
 meaning of `\w`, `\s`, `\b`, POSIX classes and scripts, options inside a pattern, names of properties, `{` as fuzzy
 matching, and the version of Unicode. A pattern that PCRE2 does not compile matches nothing.
+
+These differences remain: recursion, conditions, and references to a group inside of it are refused, `\X` keeps
+conjuncts of Indic scripts together, and `[:upper:]` matches any case where case is ignored.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,7 +21,7 @@ from irrun.errors import InputError, TimeLimitError
 from irrun.text.ascii_patterns import AsciiPattern, convert_to_ascii
 from irrun.text.literals import find_literals
 from irrun.text.packages import import_regex
-from irrun.text.pattern_parser import PatternError, translate
+from irrun.text.pattern_parser import PatternError, UnsupportedPatternError, translate
 from irrun.text.simple_patterns import SimplePattern, find_simple_pattern
 from irrun.text.unicode_ranges import is_unassigned
 
@@ -45,23 +47,39 @@ class Pattern:
         simple: What it matches, if that is single characters.
         group_count: The number of groups that capture.
         matches_nothing: Whether it matches an empty text.
+
+    Raises:
+        InputError: The pattern cannot be translated, or the package `regex` is not installed.
     """
 
     def __init__(self, source: str, captures: bool = True) -> None:
-        regex = import_regex()
+        import_regex()
         self.source = source
         self.compiled: Any = find_literals(source) if captures else None
         self.has_context = False
         self.ascii: AsciiPattern | None = None
         self.simple: SimplePattern | None = None
         if self.compiled is None:
-            with suppress(PatternError, regex.error, OverflowError, RecursionError):
-                translated, self.has_context = translate(source, captures)
-                self.compiled = regex.compile(translated)
-                self.ascii = convert_to_ascii(translated)
-                self.simple = find_simple_pattern(translated)
+            self._compile(captures)
         self.group_count: int = self.compiled.groups if self.compiled else 0
         self.matches_nothing = self.compiled is not None and self.compiled.match("") is not None
+
+    def _compile(self, captures: bool) -> None:
+        regex = import_regex()
+        try:
+            translated, self.has_context = translate(self.source, captures)
+            self.compiled = regex.compile(translated)
+        except UnsupportedPatternError as error:
+            raise InputError(f"the pattern {_shorten(self.source)} is not supported: {error}") from None
+        except regex.error as error:
+            if "open group" in str(error):
+                message = "it refers to a group that it is part of"
+                raise InputError(f"the pattern {_shorten(self.source)} is not supported: {message}") from None
+            return
+        except (PatternError, OverflowError, RecursionError):
+            return
+        self.ascii = convert_to_ascii(translated)
+        self.simple = find_simple_pattern(translated)
 
     def find_matches(self, text: str) -> Iterator[Any]:
         """Yield all matches up to the first empty one.
@@ -119,10 +137,14 @@ class Pattern:
             InputError: The run has none.
         """
         check_time()
-        shown = self.source if len(self.source) <= 60 else self.source[:57] + "..."
+        shown = _shorten(self.source)
         if get_deadline() is not None:
-            raise TimeLimitError(f"the search for the pattern {shown!r} exceeded the time limit of the run")
-        raise InputError(f"the search for the pattern {shown!r} takes more than {SEARCH_SECONDS:g} s")
+            raise TimeLimitError(f"the search for the pattern {shown} exceeded the time limit of the run")
+        raise InputError(f"the search for the pattern {shown} takes more than {SEARCH_SECONDS:g} s")
+
+
+def _shorten(source: str) -> str:
+    return repr(source if len(source) <= 60 else source[:57] + "...")
 
 
 def get_seconds() -> float:

@@ -69,3 +69,9 @@ def test_bounds_are_checked(begin, end):
     begins, ends = np.array([0, begin], np.int32), np.array([1, end], np.int32)
     with pytest.raises(InputError, match=r"string 1 is the range \[-?\d, \d\), expected one within 3 elements"):
         run("RegexNormalization", begins, ends, to_u8("abc"), to_u8("b"), to_u8("x"))
+
+
+@pytest.mark.parametrize("pattern", ["(?R)?a", "(a)(?(1)b|c)", "(*UCP)a", r"(a\1?)", r"(?U)a+"])
+def test_patterns_that_cannot_be_translated_are_refused(pattern):
+    with pytest.raises(InputError, match=r"the pattern .* is not supported: "):
+        replace(pattern, "b", "aa")
