@@ -35,6 +35,8 @@ def import_sentencepiece() -> ModuleType:
     try:
         import sentencepiece
     except ImportError:
-        raise InputError("embedded models of SentencePiece require sentencepiece: pip install sentencepiece") from None
+        raise InputError(
+            "embedded models of SentencePiece require sentencepiece: pip install 'sentencepiece<0.2.2'"
+        ) from None
     module: ModuleType = sentencepiece
     return module

@@ -1,4 +1,8 @@
-"""Models of SentencePiece that files embed, which the package `sentencepiece` runs."""
+"""Models of SentencePiece that files embed, which the package `sentencepiece` runs.
+
+OpenVINO Tokenizers 2026.4 contains SentencePiece 0.2.1. Since 0.2.2, unigram models choose others of several
+tokenizations with equal scores.
+"""
 
 from __future__ import annotations
 

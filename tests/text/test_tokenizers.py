@@ -19,6 +19,7 @@ pytest.importorskip("transformers")
 
 import make_tokenizers
 import openvino
+import sentencepiece
 
 import irrun
 from text.generators import make_any_text
@@ -103,4 +104,6 @@ def test_families_agree_with_openvino(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", make_tokenizers.TOKENIZERS)
 def test_tokenizers_agree_with_openvino(name, tmp_path):
+    if name == "model-unigram" and sentencepiece.__version__ not in ("0.2.0", "0.2.1"):
+        pytest.skip("since SentencePiece 0.2.2, unigram models choose others of several tokenizations of equal scores")
     compare(name, tmp_path, STRINGS, int(os.environ.get("IRRUN_SEED", "0")))

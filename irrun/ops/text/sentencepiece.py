@@ -37,6 +37,9 @@ def sentencepiece_tokenizer(
 ) -> tuple[Array, ...]:
     """Split strings into the tokens of a model of SentencePiece.
 
+    The package `sentencepiece` before 0.2.2 chooses the same of several tokenizations with equal scores as OpenVINO
+    Tokenizers.
+
     Args:
         model: u8 [bytes], the serialized model.
         inputs: The strings, as one input of any shape or as three; if there are four more, special tokens as three
