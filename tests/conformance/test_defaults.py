@@ -121,6 +121,7 @@ WITHOUT_EFFECT: dict[tuple[str, str], str] = {
     ("GenerateProposalsIEInternal-ie_internal_opset", "nms_eta"): "the reference implementation ignores it",
     ("LSTMCell-1", "weights_format"): "the order is always f, i, c, o",
     ("RMSNorm-extension", "compute_type"): "concerns plugins only",
+    ("PagedAttentionExtension-extension", "write_kv_cache"): "concerns later runs",
     ("ReadValue-6", "variable_shape"): "the model declares the variable",
     ("ReadValue-6", "variable_type"): "the model declares the variable",
     ("RegionYolo-1", "anchors"): "only converters use it",
@@ -244,7 +245,8 @@ def run_kernel(operation: Operation, inputs: Inputs, attributes: dict[str, Any],
     try:
         bound = operation.bind(attributes)
         if "state" in operation.provided:
-            results = [operation.kernel(*inputs, **bound, state=State())]
+            result = operation.kernel(*inputs, **bound, state=State())
+            results = list(result) if isinstance(result, tuple) else [result]
         else:
             program, _ = make_programs(operation, inputs, bound, (), outputs)
             with np.errstate(all="ignore"):

@@ -17,7 +17,7 @@ WITHOUT_NUMBER = {
     *("DetectionOutput", "ExperimentalDetectronDetectionOutput", "ExperimentalDetectronPriorGridGenerator"),
     *("ExperimentalDetectronGenerateProposalsSingleImage", "ExperimentalDetectronROIFeatureExtractor"),
     *("ExperimentalDetectronTopKROIs", "GenerateProposals", "MatrixNms", "MulticlassNms", "MulticlassNmsIEInternal"),
-    *("GenerateProposalsIEInternal", "VLSDPA"),
+    *("GenerateProposalsIEInternal", "PagedAttentionExtension", "VLSDPA"),
     *("Multinomial", "NMSRotated", "NonMaxSuppression", "NonMaxSuppressionIEInternal", "PSROIPooling", "PriorBox"),
     *("PriorBoxClustered", "Proposal", "ROIPooling", "RandomUniform", "SearchSorted", "TopK", "Unique"),
 }

@@ -1,9 +1,11 @@
-"""Conformance cases for GroupQueryAttention, registered as version 0.
+"""Conformance cases for GroupQueryAttention and PagedAttentionExtension, registered as version 0.
 
-OpenVINO cannot read it from files, so it is compared with its steps as standard operations.
+OpenVINO cannot read them from files, so they are compared with their steps as standard operations.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -113,3 +115,72 @@ def group_query_attention(rng):
     quantized = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
     yield _make_case(rng, 4, 2, 4, 3, 2, **quantized)
     yield _make_case(rng, 2, 1, 4, 3, 5, dtype=np.float16)
+
+
+#: New tokens, tokens in the caches, heads, key heads, the sizes of keys and values, the size of blocks, and options.
+PAGED: list[tuple[list[int], list[int], int, int, int, int, int, dict[str, Any]]] = [
+    ([3], [0], 2, 2, 4, 4, 4, {}),
+    ([3, 2], [5, 0], 4, 2, 4, 4, 4, {}),
+    ([1, 1, 1], [7, 3, 12], 4, 1, 4, 6, 4, {}),
+    ([2, 0, 1], [6, 2, 1], 3, 3, 2, 2, 3, {}),
+    ([4, 3], [2, 9], 2, 1, 4, 4, 5, {"sliding_window": 3}),
+    ([2, 2], [3, 4], 2, 2, 4, 4, 4, {"alibi_slopes": [0.5, 0.25]}),
+    ([3, 1], [1, 8], 2, 1, 4, 4, 4, {"sinks": [1.0, -0.5]}),
+    ([3, 2], [4, 1], 2, 2, 4, 4, 8, {"scale": 0.9, "windows": [2, 1]}),
+]
+
+
+@register_cases("PagedAttentionExtension", since=0)
+def paged_attention_extension(rng):
+    from openvino import opset13 as ops
+
+    for lengths, past, heads, groups, size, value_size, block, options in PAGED:
+        tokens, count = sum(lengths), 9
+        q, k, v = (sample_normal(rng, tokens, n) for n in (heads * size, groups * size, groups * value_size))
+        keys, values = (sample_normal(rng, count, groups, block, n) for n in (size, value_size))
+        used = [-(-(a + b) // block) for a, b in zip(lengths, past, strict=True)]
+        order = rng.permutation(count)[: sum(used)].astype(np.int32)
+        begins, block_begins = (np.cumsum([0, *x]).astype(np.int32) for x in (lengths, used))
+        scale, window = options.get("scale", size**-0.5), options.get("sliding_window", 0)
+        outputs, sums = [], []
+        for s, (length, old) in enumerate(zip(lengths, past, strict=True)):
+            own, part = order[block_begins[s] : block_begins[s + 1]], slice(begins[s], begins[s + 1])
+            if not length:
+                sums.append(create_constant(ops, np.zeros(old, F32)))
+                continue
+            nodes = [_join(ops, rng_part[own], x[part], old, groups) for rng_part, x in ((keys, k), (values, v))]
+            nodes = [_repeat(ops, x, heads // groups) for x in nodes]
+            query = create_constant(ops, q[part].reshape(1, length, heads, size).transpose(0, 2, 1, 3))
+            distance = np.arange(old, old + length)[:, None] - np.arange(old + length)
+            mask = np.where((distance < 0) | (distance >= window) & (window > 0), -1e30, 0.0)[None, None]
+            slopes = np.array(options.get("alibi_slopes", [0.0] * heads))
+            mask = mask - slopes[None, :, None, None] * np.maximum(distance, 0)
+            outputs.append(_attend(ops, query, nodes[0], nodes[1], mask, scale, options.get("sinks")))
+            size_of_window = options.get("windows", [1] * len(lengths))[s]
+            identity = np.broadcast_to(np.eye(old + length, dtype=F32), (1, heads, old + length, old + length))
+            weights = _attend(ops, query, nodes[0], create_constant(ops, identity), mask, scale, options.get("sinks"))
+            last = create_constant(ops, np.arange(max(length - size_of_window, 0), length))
+            chosen = ops.gather(weights, last, create_constant(ops, 1))
+            shape = create_constant(ops, np.array([-1, old + length]))
+            sums.append(ops.reduce_sum(ops.reshape(chosen, shape, False), np.array([0]), False))
+        result, scores = compute_nodes(ops.concat(outputs, 1), ops.concat(sums, 0))
+        inputs = [q, k, v, keys, values, np.array(past, np.int32), begins, order, block_begins]
+        inputs += [np.array(scale, F32), np.array(window, np.int32), F32(options.get("alibi_slopes", []))]
+        inputs += [np.array(max(past), np.int32), np.array(options.get("windows", []), np.int32)]
+        inputs += [np.zeros(0, x) for x in (np.int32, np.int32, F32, F32)] + [np.array(0, np.int32)] * 2
+        inputs += [F32(options.get("sinks", [])), np.array(0, np.int32), *[np.zeros(0, np.int32)] * 4]
+        inputs += [np.zeros(0, np.uint8), np.zeros(0, np.int32)]
+        expected = [result[0], scores]
+        yield make_case(
+            "PagedAttentionExtension", "extension", inputs, {"write_kv_cache": True}, expected, tolerance=(2e-5, 4e-6)
+        )
+
+
+def _join(ops, blocks, new, old, groups):
+    """Return [1, groups, old + new tokens, size] as a node."""
+    cached = ops.reshape(
+        ops.transpose(create_constant(ops, blocks), np.array([0, 2, 1, 3])), np.array([-1, *blocks.shape[1::2]]), False
+    )
+    cached = ops.gather(cached, create_constant(ops, np.arange(old)), create_constant(ops, 0))
+    joined = ops.concat([cached, create_constant(ops, new.reshape(len(new), groups, -1))], 0)
+    return ops.unsqueeze(ops.transpose(joined, np.array([1, 0, 2])), np.array([0]))

@@ -209,15 +209,12 @@ def paged_causal_conv_1d(rng):
         parts = []
         for s, length in enumerate(lengths):
             if length:
-                past = create_constant(ops, table[rows[s][0]][None])
-                current = create_constant(ops, tokens[begins[s] : begins[s + 1]].T[None])
-                data = ops.concat([past, current], 2)
-                filters = create_constant(ops, weights[:, None])
-                result = ops.group_convolution(data, filters, [1], [0], [0], [1])
-                parts.append(
-                    ops.gather(result, create_constant(ops, np.arange(1, length + 1)), create_constant(ops, 2))
-                )
-        result = ops.transpose(ops.squeeze(ops.concat(parts, 2), np.array([0])), np.array([1, 0]))
+                joined = np.concatenate([table[rows[s][0], :, 1:].T, tokens[begins[s] : begins[s + 1]]])
+                data, axis = create_constant(ops, joined), create_constant(ops, 0)
+                taken = [ops.gather(data, create_constant(ops, np.arange(k, k + length)), axis) for k in range(taps)]
+                products = [x * create_constant(ops, weights[:, 0, k]) for k, x in enumerate(taken)]
+                parts.append(ops.reduce_sum(ops.concat([ops.unsqueeze(x, axis) for x in products], 0), axis, False))
+        result = ops.concat(parts, 0)
         expected = compute_nodes(result + create_constant(ops, bias) if bias.size else result)
         inputs = [tokens, table, weights, bias, *_list_rows(lengths, rows, dtype)]
         yield make_case("PagedCausalConv1D", "extension", inputs, {}, expected, tolerance=RECURRENT)

@@ -177,6 +177,7 @@ KERNEL_MODULES: dict[str, tuple[str, ...]] = {
     "nv12torgb": ("image.color",),
     "onehot": ("sequence.one_hot",),
     "pad": ("movement.pad",),
+    "pagedattentionextension": ("internal.paged_attention",),
     "pagedcausalconv1d": ("internal.state_spaces",),
     "pagedgateddeltanet": ("internal.state_spaces",),
     "pagedselectivessm": ("internal.state_spaces",),

@@ -386,3 +386,20 @@ def _reorder(shape: Sequence[Dimension], order: Sequence[int]) -> Sequence[Dimen
 def infer_reordered_caches(inputs: Inputs) -> Shapes:
     """Return the shapes of both caches."""
     return [inputs.get_shape(0), inputs.get_shape(1)]
+
+
+@rule
+def infer_paged_attention(inputs: Inputs) -> Shapes:
+    """Return [tokens, heads * size of a value], and two vectors."""
+    query, key, value = (inputs.get_shape(i) for i in range(3))
+    tokens, width, keys, values = (
+        get_dimension(query, 0),
+        get_dimension(query, 1),
+        get_dimension(key, 1),
+        get_dimension(value, 1),
+    )
+    columns: Dimension = UNBOUNDED
+    if isinstance(width, int) and isinstance(keys, int) and isinstance(values, int) and keys:
+        columns = make_dimension(width * values // keys, width * values // keys)
+    vector = PartialShape([UNBOUNDED])
+    return [PartialShape([tokens or UNBOUNDED, columns]), vector, vector]
