@@ -19,6 +19,8 @@ Array = np.ndarray[Any, Any]
 
 #: Longest key of a map, in bytes.
 MAX_KEY = 128
+#: Most nodes of a trie. Nodes may have several parents.
+MAX_NODES = 1 << 22
 #: Most nodes of the tree of a map, counting shared ones as often as they are reached.
 MAX_NODES = 1 << 21
 #: Regions whose normalization is kept.
@@ -196,31 +198,27 @@ def _list_trie(units: Array) -> tuple[list[bytes], list[int]]:
     """
     units = units.astype(np.int64)
     offsets = (units >> 10) << ((units & 0x200) >> 6)
-    labels = units & 0x800000FF
+    nodes = np.flatnonzero((units & 0x80000000 == 0) & (units & 0xFF != 0))
+    labels = units[nodes] & 0xFF
+    order = np.argsort(nodes ^ labels, kind="stable")
+    nodes, labels = nodes[order], labels[order]
+    parents = nodes ^ labels  # the position and offset of the parent
     keys: list[bytes] = []
     values: list[int] = []
-    names, bases = [b""], np.array([offsets[0]])
-    alphabet = np.arange(1, 256)
+    names, bases = [b""], offsets[:1]
     visited = 0
     for _ in range(MAX_KEY):
-        # Equal subtrees are shared, so that many names lead to the same units.
-        different, places = np.unique(bases, return_inverse=True)
-        positions = different[:, None] ^ alphabet
-        inside = positions < units.size
-        parents, columns = np.nonzero(inside & (labels[np.where(inside, positions, 0)] == alphabet))
-        counts = np.bincount(parents, minlength=different.size)
-        visited += int(counts[places].sum())
+        first, last = np.searchsorted(parents, bases, "left"), np.searchsorted(parents, bases, "right")
+        visited += int((last - first).sum())
+        if visited == 0 or not (last > first).any():
+            return keys, values
         if visited > MAX_NODES:
             break
-        stops = np.cumsum(counts)
-        children = expand_ranges(stops[places] - counts[places], stops[places])
-        if not children.size:
-            return keys, values
-        prefixes = np.repeat(np.arange(places.size), counts[places])
-        names = [names[i] + _BYTES[c] for i, c in zip(prefixes.tolist(), columns[children].tolist(), strict=True)]
-        found = positions[parents, columns][children]
-        bases = found ^ offsets[found]
-        leaves = np.flatnonzero((units[found] >> 8) & 1)
+        found = expand_ranges(first, last)
+        owners = np.repeat(np.arange(bases.size), last - first).tolist()
+        names = [names[i] + _BYTES[c] for i, c in zip(owners, labels[found].tolist(), strict=True)]
+        bases = nodes[found] ^ offsets[nodes[found]]
+        leaves = np.flatnonzero((units[nodes[found]] >> 8) & 1)
         if (bases[leaves] >= units.size).any():
             raise InputError(f"the map is malformed: a leaf is not within {units.size} units")
         keys += [names[i] for i in leaves.tolist()]
@@ -228,4 +226,4 @@ def _list_trie(units: Array) -> tuple[list[bytes], list[int]]:
     raise InputError("the map is malformed: its trie is too large or too deep")
 
 
-_BYTES = [bytes([code]) for code in range(1, 256)]
+_BYTES = [bytes([code]) for code in range(256)]

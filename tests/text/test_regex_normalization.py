@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+
 import numpy as np
 import pytest
 
 pytest.importorskip("regex")
 
 from irrun.errors import InputError
+from irrun.text import packages, patterns
 from text.strings import from_strings, run, to_strings, to_u8
 
 
@@ -75,3 +79,10 @@ def test_bounds_are_checked(begin, end):
 def test_patterns_that_cannot_be_translated_are_refused(pattern):
     with pytest.raises(InputError, match=r"the pattern .* is not supported: "):
         replace(pattern, "b", "aa")
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "regex", None)
+    monkeypatch.setattr(patterns, "import_regex", inspect.unwrap(packages.import_regex))
+    with pytest.raises(InputError, match=r"require regex: pip install 'irrun\[text\]'"):
+        replace("a pattern that was not compiled before", "b", "c")
