@@ -50,7 +50,8 @@ def against_option(effect: str = "", *, accepts_values: bool = True) -> Callable
         effect: A sentence about what the option does.
         accepts_values: Whether files of values are references too.
     """
-    values = ", a .trace, .npz or .safetensors file, or a folder of .npy files" if accepts_values else ""
+    values = ", an .onnx file (run in onnxruntime), a .trace, .npz or .safetensors file, or a folder of .npy files"
+    values = values if accepts_values else ""
     text = f"What the model is compared with: {REFERENCES}{values}."
     return click.option(
         "--against", metavar="WITH", shell_complete=complete_files, help=f"{effect} {text}" if effect else text

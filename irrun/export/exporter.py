@@ -15,7 +15,7 @@ from irrun.export.graph import ONNX_TYPES, Graph, Value, cast, constant, get_gra
 from irrun.export.rules import find_rule
 from irrun.export.site import NotConstantError, Rule, Site
 from irrun.ir.graph import Graph as IRGraph
-from irrun.ir.graph import Layer, OutputAddress
+from irrun.ir.graph import Layer, OutputAddress, name_values
 from irrun.ir.model import Model, name_inputs, name_outputs
 from irrun.ir.structure import sort_layers
 from irrun.ops._support import registry
@@ -93,7 +93,7 @@ class GraphExporter:
         self.values: dict[OutputAddress, Value] = {}
         self.states: dict[str, tuple[Value, ...]] = {}
         self.assigned: dict[str, Value] = {}
-        self.ports = {layer.id: layer.outputs for layer in graph.layers}
+        self.names = name_values(graph)
 
     def create(self, graph: IRGraph, inference: GraphInference, prefix: str) -> GraphExporter:
         """Return an exporter for the graph of a body."""
@@ -186,7 +186,7 @@ class GraphExporter:
 
     def _keep(self, layer: Layer, results: Sequence[Value | None]) -> None:
         """Keep the values of the outputs of a layer, and name them."""
-        for i, (port, value) in enumerate(zip(layer.outputs, results, strict=False)):
+        for port, value in zip(layer.outputs, results, strict=False):
             if value is None:
                 continue
             known = self.inference.values.get((layer.id, port.id))
@@ -195,8 +195,7 @@ class GraphExporter:
                 # Files write a dynamic rank as they write a scalar.
                 value.shape = (port.shape or None) if inferred is None else inferred
             if not value.name and value.graph is get_graph():
-                default = layer.name if len(layer.outputs) == 1 else f"{layer.name}.{i}"
-                value.name = self.prefix + (port.names[0] if port.names else default)
+                value.name = self.prefix + self.names[layer.id, port.id]
             self.values[layer.id, port.id] = value
 
     def _replace(self, layer: Layer) -> None:

@@ -195,6 +195,10 @@ def open_reference(
         return OpenVinoReference(text, model, arguments, keeps_batches=has_more)
     if text.lower().endswith(".xml"):
         return ModelReference(text, model, read_model(text), arguments, settings)
+    if text.lower().endswith(".onnx"):
+        from irrun.inspection.onnx_reference import OnnxReference
+
+        return OnnxReference(text, model, arguments)
     return load_arrays(Path(text), model)
 
 

@@ -11,7 +11,18 @@ from irrun.errors import ModelError
 from irrun.ir.constant import Constant
 from irrun.shapes import PartialShape
 
-__all__ = ["BackEdge", "Body", "Edge", "Graph", "Layer", "OutputAddress", "OutputNames", "Port", "PortMapEntry"]
+__all__ = [
+    "BackEdge",
+    "Body",
+    "Edge",
+    "Graph",
+    "Layer",
+    "OutputAddress",
+    "OutputNames",
+    "Port",
+    "PortMapEntry",
+    "name_values",
+]
 
 #: The layer id and the port id of an output port.
 OutputAddress = tuple[int, int]
@@ -295,3 +306,28 @@ class OutputNames:
             hint = f"; did you mean {', '.join(similar)}?" if similar else ""
             raise ModelError(f"unknown value {name!r}{hint}")
         return self._addresses[name]
+
+
+def name_values(graph: Graph) -> dict[OutputAddress, str]:
+    """Return a unique name for each value of a graph: its first tensor name, or the name of its layer.
+
+    Of values of the same tensor name, inputs and outputs of the graph keep it, otherwise the first one.
+
+    Args:
+        graph: The graph.
+    """
+    reserved = {name for layer in graph.layers for port in layer.outputs for name in port.names[:1]}
+    names: dict[OutputAddress, str] = {}
+    taken: set[str] = set()
+    results = {layer.id for layer in graph.layers if layer.is_output}
+    outputs = {edge.from_layer for edge in graph.edges if edge.to_layer in results}
+    for layer in sorted(graph.layers, key=lambda layer: (not layer.is_input, layer.id not in outputs)):
+        for i, port in enumerate(layer.outputs):
+            name = port.names[0] if port.names else ""
+            if not name or name in taken:  # files may repeat tensor names, and use them as names of other layers
+                name = layer.name if len(layer.outputs) == 1 else f"{layer.name}.{i}"
+                if name in reserved or name in taken:
+                    name = f"{layer.name}/{layer.type}_{layer.id}.{i}"
+            taken.add(name)
+            names[layer.id, port.id] = name
+    return names
