@@ -27,6 +27,8 @@ _AGE_BITS = 32
 _MAX_SEARCHED = 48
 #: Pairs of symbols at borders of merges that are told apart at most.
 MAX_BORDERS = 1 << 22
+#: Runs of symbols between borders whose tokens are kept.
+MAX_RUNS = 1 << 16
 #: The character that separates words in vocabularies of SentencePiece.
 _SEPARATOR = "\u2581".encode()
 _BETWEEN_WORDS = re.compile(rb"(?:\xe2\x96\x81)+(?:[^\xe2]+|\xe2(?!\x96\x81))*|(?:[^\xe2]+|\xe2(?!\x96\x81))+")
@@ -63,6 +65,7 @@ class BytePairEncoder(WordEncoder):
     ) -> None:
         super().__init__()
         self._parts: Memo[tuple[int, ...]] = Memo()
+        self._runs: dict[tuple[int, ...], list[int]] = {}
         lefts, rights = merges
         merged = [left + right for left, right in zip(lefts, rights, strict=True)]
         left_ids = _find_ids(vocabulary, lefts, merges)
@@ -79,6 +82,9 @@ class BytePairEncoder(WordEncoder):
         self._matcher = LongestMatcher(vocabulary)
         self._bytes = [_find_defined(vocabulary, b"<0x%02X>" % i) if byte_fallback else None for i in range(256)]
         self._characters, self._starts = _find_characters(vocabulary)
+        codes = [_find_defined(vocabulary, bytes([code])) for code in range(256)]
+        self._codes = None if None in codes else codes
+        self._long_codes = frozenset(token[0] for token in vocabulary if len(token) > 1)
         borders = _find_borders(left_ids, right_ids, merged_ids, vocabulary, self._unknown)
         self._borders = None if borders is None else frozenset(borders.tolist())
         drops = self._unknown is None and None in self._bytes
@@ -100,6 +106,8 @@ class BytePairEncoder(WordEncoder):
 
     def _find_symbols(self, text: bytes) -> list[int]:
         """Return the ids of the symbols that a text consists of."""
+        if self._codes is not None and self._long_codes.isdisjoint(text):
+            return [self._codes[code] for code in text]  # type: ignore[misc]
         try:
             characters = text.decode()
         except UnicodeDecodeError:
@@ -144,10 +152,21 @@ class BytePairEncoder(WordEncoder):
         stops = [i for i, (left, right) in enumerate(pairwise(ids), 1) if (left << 32) + right not in borders]
         tokens: list[int] = []
         for start, stop in pairwise([0, *stops, len(ids)]):
+            if stop - start == 1:
+                tokens.append(ids[start])
+                continue
             part = ids[start:stop]
-            if stop - start > 1:
-                part = self._merge_by_search(part) if len(part) <= _MAX_SEARCHED else self._merge_by_heap(part)
-            tokens += part
+            if len(part) > _MAX_SEARCHED:
+                tokens += self._merge_by_heap(part)
+                continue
+            key = tuple(part)
+            merged = self._runs.get(key)
+            if merged is None:
+                merged = self._merge_by_search(part)
+                if len(self._runs) >= MAX_RUNS:
+                    self._runs.clear()
+                self._runs[key] = merged
+            tokens += merged
         return tokens
 
     def _merge_by_search(self, ids: list[int]) -> list[int]:
