@@ -3,6 +3,7 @@
     python tools/make_tokenizers.py FOLDER            # all of them, a folder each
     python tools/make_tokenizers.py FOLDER gpt2 t5    # those of which a name begins the name
     python tools/make_tokenizers.py FOLDER --size 8000 --text book.txt
+    python tools/make_tokenizers.py FOLDER --saved llama/tokenizer.json    # converts a tokenizer, trains none
 
 Each folder gets openvino_tokenizer.xml and openvino_detokenizer.xml. It requires the packages openvino-tokenizers,
 tokenizers, sentencepiece, transformers and protobuf.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import functools
 import io
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -416,6 +418,22 @@ def convert(recipe: Recipe, texts: Texts, size: int | None = None) -> tuple[Any,
     return models
 
 
+def convert_saved(path: Path) -> tuple[Any, Any]:
+    """Return a tokenizer that is saved as a file tokenizer.json, and its detokenizer, as models of OpenVINO."""
+    import openvino_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    settings = {}
+    if (configuration := path.with_name("tokenizer_config.json")).exists():
+        entries = json.loads(configuration.read_text(encoding="utf-8"))
+        names = ("bos_token", "eos_token", "pad_token", "unk_token", "padding_side")
+        settings = {name: entries[name] for name in names if entries.get(name)}
+        settings = {name: value["content"] if isinstance(value, dict) else value for name, value in settings.items()}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path), clean_up_tokenization_spaces=False, **settings)
+    models: tuple[Any, Any] = openvino_tokenizers.convert_tokenizer(tokenizer, with_detokenizer=True)
+    return models
+
+
 def main() -> None:
     """Make the tokenizers that the command line names."""
     import openvino
@@ -425,16 +443,22 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="the beginnings of names, by default all")
     parser.add_argument("--size", type=int, help="the size of the vocabularies")
     parser.add_argument("--text", type=Path, action="append", default=[], help="a file to train on")
+    parser.add_argument("--saved", type=Path, action="append", default=[], help="a file tokenizer.json to convert")
     arguments = parser.parse_intermixed_args()
     texts = read_texts(arguments.text)
+    jobs: dict[str, Callable[[], tuple[Any, Any]]] = {
+        path.resolve().parent.name: functools.partial(convert_saved, path) for path in arguments.saved
+    }
     for name, recipe in TOKENIZERS.items():
-        if not arguments.names or name.startswith(tuple(arguments.names)):
-            folder = arguments.folder / name
-            folder.mkdir(parents=True, exist_ok=True)
-            tokenizer, detokenizer = convert(recipe, texts, arguments.size)
-            openvino.save_model(tokenizer, folder / "openvino_tokenizer.xml")
-            openvino.save_model(detokenizer, folder / "openvino_detokenizer.xml")
-            print(folder)
+        if name.startswith(tuple(arguments.names)) or not (arguments.names or arguments.saved):
+            jobs[name] = functools.partial(convert, recipe, texts, arguments.size)
+    for name, make in jobs.items():
+        folder = arguments.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        tokenizer, detokenizer = make()
+        openvino.save_model(tokenizer, folder / "openvino_tokenizer.xml")
+        openvino.save_model(detokenizer, folder / "openvino_detokenizer.xml")
+        print(folder)
 
 
 if __name__ == "__main__":

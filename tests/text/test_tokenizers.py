@@ -1,12 +1,14 @@
 """Whole tokenizers and detokenizers, compared with OpenVINO Tokenizers.
 
-`IRRUN_TEXT_STRINGS` states the number of strings of slow tests.
+`IRRUN_TEXT_STRINGS` states the number of strings of slow tests, and `IRRUN_TOKENIZERS` a folder of tokenizers that
+`tools/make_tokenizers.py` wrote, for a slow test.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +27,7 @@ import irrun
 from text.generators import make_any_text
 
 STRINGS = int(os.environ.get("IRRUN_TEXT_STRINGS", "10000"))
+FOLDERS = sorted(Path(os.environ["IRRUN_TOKENIZERS"]).iterdir()) if "IRRUN_TOKENIZERS" in os.environ else []
 #: One tokenizer of each family.
 FAMILIES = (
     "gpt2",
@@ -82,23 +85,23 @@ def check_models(reference, compiled, inputs):
     return True
 
 
-def compare(name, folder, count, seed=0):
+def compare(name, models, count, most_ids=MOST_IDS):
     """Compare a tokenizer on `count` strings, and its detokenizer on as many rows of ids."""
-    random = np.random.default_rng([seed, *name.encode()])
-    (reference, compiled), (reference_back, compiled_back) = make_models(name, folder)
+    random = np.random.default_rng([int(os.environ.get("IRRUN_SEED", "0")), *name.encode()])
+    (reference, compiled), (reference_back, compiled_back) = models
     compared = 0
     for _ in range(0, count, 4):
         batch = int(random.integers(1, 8))
         texts = [[make_any_text(random) for _ in range(batch)] for _ in reference.inputs]
         compared += batch * check_models(reference, compiled, texts)
-        ids = random.integers(0, MOST_IDS, (batch, int(random.integers(0, 30))))
+        ids = random.integers(0, most_ids, (batch, int(random.integers(0, 30))))
         check_models(reference_back, compiled_back, [ids])
     assert compared > count // 2
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families_agree_with_openvino(name, tmp_path):
-    compare(name, tmp_path, 60, int(os.environ.get("IRRUN_SEED", "0")))
+    compare(name, make_models(name, tmp_path), 60)
 
 
 @pytest.mark.slow
@@ -106,4 +109,12 @@ def test_families_agree_with_openvino(name, tmp_path):
 def test_tokenizers_agree_with_openvino(name, tmp_path):
     if name == "model-unigram" and sentencepiece.__version__ not in ("0.2.0", "0.2.1"):
         pytest.skip("since SentencePiece 0.2.2, unigram models choose others of several tokenizations of equal scores")
-    compare(name, tmp_path, STRINGS, int(os.environ.get("IRRUN_SEED", "0")))
+    compare(name, make_models(name, tmp_path), STRINGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_saved_tokenizers_agree_with_openvino(folder):
+    paths = (folder / "openvino_tokenizer.xml", folder / "openvino_detokenizer.xml")
+    models = [(openvino.Core().compile_model(path, "CPU"), irrun.compile_model(path)) for path in paths]
+    compare(folder.name, models, STRINGS, most_ids=30000)
