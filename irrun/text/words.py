@@ -158,5 +158,8 @@ def read_vocabulary(begins: Array, ends: Array, chars: Array) -> list[bytes]:
 
 def shorten(text: bytes) -> str:
     """Return a token as messages show it."""
-    decoded = text.decode("utf-8", "backslashreplace")
-    return repr(decoded if len(decoded) <= 40 else decoded[:37] + "...")
+    try:
+        shown = text.decode()
+    except UnicodeDecodeError:
+        return repr(text if len(text) <= 40 else text[:37] + b"...")
+    return repr(shown if len(shown) <= 40 else shown[:37] + "...")

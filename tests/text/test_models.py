@@ -112,6 +112,11 @@ def test_merges_outside_of_the_vocabulary_are_refused(merges, message):
         encode_bpe(merges, ["a"])
 
 
+def test_tokens_that_are_not_utf8_are_shown_as_bytes():
+    with pytest.raises(InputError, match=r"the merge 0 of b'\\xff' and 'a' needs the token b'\\xff'"):
+        encode_bpe([b"\xff a"], ["a"])
+
+
 def test_hostile_inputs_are_refused():
     words, tokens, merges = to_ragged(["a"]), to_strings(*TOKENS), to_strings("a b")
     with pytest.raises(InputError, match="there are 12 inputs, expected 11, 14, 15 or 18"):
