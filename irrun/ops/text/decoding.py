@@ -30,6 +30,7 @@ _OPENING, _CLOSING = ord("<"), ord(">")
 @op(
     "VocabDecoder",
     opset="extension",
+    scratch=1,
     shape="infer_decoded_tokens",
     flops=0,
     output_types=("i32", "i32", "i32", "i32", "u8"),
@@ -84,7 +85,14 @@ def vocab_decoder(
     return *rows, *make_bounds(last - first, first.shape), gather_ranges(first[known], last[known], chars)
 
 
-@op("ByteFallback", opset="extension", shape="infer_normalized_strings", flops=0, output_types=("i32", "i32", "u8"))
+@op(
+    "ByteFallback",
+    opset="extension",
+    scratch=1,
+    shape="infer_normalized_strings",
+    flops=0,
+    output_types=("i32", "i32", "u8"),
+)
 def byte_fallback(begins: Array, ends: Array, chars: Array) -> tuple[Array, ...]:
     """Replace strings such as `<0x0A>` by the byte that they name.
 
@@ -136,6 +144,7 @@ def _make_byte_table() -> tuple[Array, Array]:
 @op(
     "BytesToChars",
     opset="extension",
+    scratch=6,
     shape="infer_ragged_strings",
     flops=0,
     output_types=("i32", "i32", "i32", "i32", "u8"),
@@ -193,7 +202,14 @@ def _make_char_table() -> Array:
     return codes
 
 
-@op("CharsToBytes", opset="extension", shape="infer_normalized_strings", flops=0, output_types=("i32", "i32", "u8"))
+@op(
+    "CharsToBytes",
+    opset="extension",
+    scratch=7,
+    shape="infer_normalized_strings",
+    flops=0,
+    output_types=("i32", "i32", "u8"),
+)
 def chars_to_bytes(
     row_begins: Array, row_ends: Array, begins: Array, ends: Array, chars: Array
 ) -> tuple[Array, Array, Array]:

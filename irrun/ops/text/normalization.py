@@ -31,6 +31,7 @@ _REWRITTEN_PATTERNS = {
 @op(
     "RegexNormalization",
     opset="extension",
+    scratch=18,
     shape="infer_normalized_strings",
     flops=0,
     output_types=("i32", "i32", "u8"),
@@ -80,6 +81,7 @@ def regex_normalization(
 @op(
     "CharsMapNormalization",
     opset="extension",
+    scratch=2,
     shape="infer_normalized_strings",
     flops=0,
     output_types=("i32", "i32", "u8"),
@@ -137,7 +139,14 @@ def _parse_map(charsmap: Array, *spaces: bool) -> Normalizer:
     return parse_normalizer(read_text("the map", charsmap), *spaces)
 
 
-@op("CaseFold", opset="extension", shape="infer_normalized_strings", flops=0, output_types=("i32", "i32", "u8"))
+@op(
+    "CaseFold",
+    opset="extension",
+    scratch=2,
+    shape="infer_normalized_strings",
+    flops=0,
+    output_types=("i32", "i32", "u8"),
+)
 def case_fold(
     begins: Array,
     ends: Array,
@@ -174,7 +183,14 @@ def case_fold(
     return normalize_strings(begins, ends, chars, skips, get_normalizer("identity", True).normalize)
 
 
-@op("NormalizeUnicode", opset="extension", shape="infer_normalized_strings", flops=0, output_types=("i32", "i32", "u8"))
+@op(
+    "NormalizeUnicode",
+    opset="extension",
+    scratch=2,
+    shape="infer_normalized_strings",
+    flops=0,
+    output_types=("i32", "i32", "u8"),
+)
 def normalize_unicode(
     begins: Array,
     ends: Array,
@@ -204,7 +220,14 @@ def normalize_unicode(
     return normalize_strings(begins, ends, chars, skips, get_normalizer(normalization_form, False).normalize)
 
 
-@op("UTF8Validate", opset="extension", shape="infer_normalized_strings", flops=0, output_types=("i32", "i32", "u8"))
+@op(
+    "UTF8Validate",
+    opset="extension",
+    scratch=2,
+    shape="infer_normalized_strings",
+    flops=0,
+    output_types=("i32", "i32", "u8"),
+)
 def utf8_validate(begins: Array, ends: Array, chars: Array, *, replace_mode: bool = False) -> tuple[Array, ...]:
     """Remove or replace what is not UTF-8.
 

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-@op("Truncate", opset="extension", shape="infer_truncation", flops=0, output_types=("i32", "i32", 2))
+@op("Truncate", opset="extension", scratch=4, shape="infer_truncation", flops=0, output_types=("i32", "i32", 2))
 def truncate(*inputs: Array, m_num_inputs: int = 0) -> tuple[Array, ...]:
     """Shorten rows, or pairs of rows, to a length.
 
@@ -93,7 +93,14 @@ def _truncate_pairs(first: Array, second: Array, most: int, mode: bytes) -> list
     return [np.where(is_longer, kept_first, first), np.where(is_longer, kept_second, second)]
 
 
-@op("CombineSegments", opset="extension", shape="infer_combined_segments", flops=0, output_types=(0, 0, 2, 0, 0))
+@op(
+    "CombineSegments",
+    opset="extension",
+    scratch=2,
+    shape="infer_combined_segments",
+    flops=0,
+    output_types=(0, 0, 2, 0, 0),
+)
 def combine_segments(*inputs: Array) -> tuple[Array, ...]:
     """Concatenate the rows of ragged tensors, and number the elements by the tensor that they are from.
 
@@ -141,7 +148,7 @@ def _align_bounds(begins: Array, ends: Array, elements: Array) -> tuple[Array, A
     return begins, ends.reshape(begins.shape) if begins.size == ends.size == 1 else ends, elements
 
 
-@op("RaggedToDense", opset="extension", shape="infer_dense_rows", flops=0, output_types=(2, "boolean"))
+@op("RaggedToDense", opset="extension", scratch=5, shape="infer_dense_rows", flops=0, output_types=(2, "boolean"))
 def ragged_to_dense(
     begins: Array,
     ends: Array,
@@ -206,7 +213,7 @@ def ragged_to_dense(
     return dense.reshape(shape), mask.reshape(shape)
 
 
-@op("FuzeRagged", opset="extension", shape="infer_fuzed_rows", flops=0, output_types=("i32", "i32"))
+@op("FuzeRagged", opset="extension", scratch=3, shape="infer_fuzed_rows", flops=0, output_types=("i32", "i32"))
 def fuze_ragged(row_begins: Array, row_ends: Array, begins: Array, ends: Array) -> tuple[Array, Array]:
     """Join the strings of each row: the result begins with the first one and ends with the last one.
 
@@ -252,7 +259,7 @@ def ragged_tensor_pack(begins: Array, ends: Array, data: Array) -> Array:
     return data
 
 
-@op("RaggedToSparse", opset="extension", shape="infer_sparse_rows", flops=0, output_types=("i32",))
+@op("RaggedToSparse", opset="extension", scratch=6, shape="infer_sparse_rows", flops=0, output_types=("i32",))
 def ragged_to_sparse(begins: Array, ends: Array) -> Array:
     """Return the row and the column of each element of a ragged tensor.
 
@@ -281,6 +288,7 @@ def ragged_to_sparse(begins: Array, ends: Array) -> Array:
 @op(
     "RaggedToRagged",
     opset="extension",
+    scratch=6,
     shape="infer_rows_by_count",
     shaped_by=(1,),
     flops=0,

@@ -31,6 +31,7 @@ Behaviour = Literal["remove", "isolate", "contiguous", "mergedwithprevious", "me
 @op(
     "SpecialTokensSplit",
     opset="extension",
+    scratch=8,
     shape="infer_ragged_strings",
     flops=0,
     output_types=("i32", "i32", "i32", "i32", "u8", "boolean"),
@@ -78,6 +79,7 @@ def special_tokens_split(
 @op(
     "RegexSplit",
     opset="extension",
+    scratch=10,
     shape="infer_ragged_strings",
     flops=0,
     output_types=("i32", "i32", "i32", "i32", "u8"),

@@ -99,7 +99,7 @@ def string_tensor_unpack(data: Array, *, mode: Literal["begins_ends"] = "begins_
     return begins, ends, chars
 
 
-@op("EqualStr", opset="extension", shape="infer_list", flops=0, output_types=("i32",))
+@op("EqualStr", opset="extension", scratch=2, shape="infer_list", flops=0, output_types=("i32",))
 def equal_str(begins_0: Array, ends_0: Array, chars_0: Array, begins_1: Array, ends_1: Array, chars_1: Array) -> Array:
     """Return which strings are equal.
 
@@ -130,7 +130,7 @@ def equal_str(begins_0: Array, ends_0: Array, chars_0: Array, begins_1: Array, e
     return np.array([a == b for a, b in zip(first, second, strict=True)], np.int32)
 
 
-@op("NumericToString", opset="extension", shape="keep_shape", flops=0, output_types=("string",))
+@op("NumericToString", opset="extension", scratch=14, shape="keep_shape", flops=0, output_types=("string",))
 def numeric_to_string(data: Array) -> Array:
     """Write numbers as text: floats with six significant digits, booleans as true and false.
 
@@ -160,7 +160,7 @@ def numeric_to_string(data: Array) -> Array:
     return np.asarray(strings.reshape(data.shape))
 
 
-@op("StringToHashBucket", opset="extension", shape="keep_shape", flops=0, output_types=("i64",))
+@op("StringToHashBucket", opset="extension", scratch=2, shape="keep_shape", flops=0, output_types=("i64",))
 def string_to_hash_bucket(begins: Array, ends: Array, chars: Array, *, num_buckets: int) -> Array:
     """Distribute strings among buckets by FarmHash64.
 
@@ -186,7 +186,14 @@ def string_to_hash_bucket(begins: Array, ends: Array, chars: Array, *, num_bucke
     return np.asarray(buckets.reshape(begins.shape))
 
 
-@op("ContribStringJoin", opset="extension", shape="infer_joined_strings", flops=0, output_types=("i32", "i32", "u8"))
+@op(
+    "ContribStringJoin",
+    opset="extension",
+    scratch=2,
+    shape="infer_joined_strings",
+    flops=0,
+    output_types=("i32", "i32", "u8"),
+)
 def contrib_string_join(
     begins: Array, ends: Array, chars: Array, separator: Array, axis: Array
 ) -> tuple[Array, Array, Array]:
@@ -225,6 +232,7 @@ def contrib_string_join(
 @op(
     "ContribStringSplit",
     opset="extension",
+    scratch=9,
     shape="infer_split_strings",
     flops=0,
     output_types=("i64", "i32", "i32", "u8", "i64"),
