@@ -78,10 +78,7 @@ DIFFERENCES = {
     "Core.register_plugin": "raises: there are no plugins",
     "Core.register_plugins": "raises: there are no plugins",
     "Core.add_extension": "accepts operations that are written in Python only",
-    "Dimension.get_symbol": "returns an empty symbol",
-    "Dimension.has_symbol": "returns False",
-    "Dimension.set_symbol": "does nothing",
-    "Symbol": "is always empty",
+    "Dimension.set_symbol": "marks this object only: no shape rule passes symbols on",
 }
 
 HEADER = """# OpenVINO's Python API on irrun

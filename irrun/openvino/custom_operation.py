@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from irrun.openvino.element_type import to_element_type
+from irrun.openvino.element_type import Type, to_element_type
 from irrun.openvino.node import DiscreteTypeInfo, Node, Output, PortData, as_output
+from irrun.openvino.shape import Dimension, PartialShape, Shape
 from irrun.openvino.tensor import Tensor
 from irrun.ops._support.operation import Operation
 
-__all__ = ["Extension", "Op", "OpExtension", "make_operation", "make_operations"]
+__all__ = ["AttributeVisitor", "Extension", "Op", "OpExtension", "make_operation", "make_operations"]
 
 
 class Extension:
@@ -25,10 +26,55 @@ class OpExtension(Extension):
 
     Args:
         operation: A class derived from `Op`.
+
+    Raises:
+        RuntimeError: It is anything else.
     """
 
     def __init__(self, operation: Any) -> None:
+        if not (isinstance(operation, type) and issubclass(operation, Op)):
+            raise RuntimeError(
+                f"Unsupported data type : '{operation}' is passed as an argument. expected a class derived from "
+                "openvino.Op"
+            )
         self.operation = operation
+
+
+class AttributeVisitor:
+    """Collects the attributes that operations pass to it.
+
+    Attributes:
+        attributes: The attributes by name, as files contain them.
+    """
+
+    def __init__(self) -> None:
+        self.attributes: dict[str, Any] = {}
+
+    def on_attributes(self, attributes: Mapping[str, Any]) -> None:
+        """Collect attributes. Models are left out.
+
+        Args:
+            attributes: Numbers, texts, dimensions, shapes and types by name, and lists and arrays of them.
+
+        Raises:
+            TypeError: An attribute is of another type.
+        """
+        for name, value in attributes.items():
+            if isinstance(value, np.ndarray):
+                if value.dtype.kind not in "biufSU":
+                    raise TypeError(f"Unsupported NumPy array dtype: {value.dtype}")
+                value = value.tolist()
+            if isinstance(value, (list, tuple)):
+                for item in value:
+                    if not isinstance(item, (bool, int, float, str, np.generic)):
+                        raise TypeError(f"Unsupported attribute type in provided list: {type(item)}")
+                self.attributes[name] = list(value)
+            elif isinstance(value, (bool, int, float, str)):
+                self.attributes[name] = value
+            elif isinstance(value, (Dimension, PartialShape, Shape, Type)):
+                self.attributes[name] = value.to_string()
+            elif not hasattr(value, "get_ordered_ops"):
+                raise TypeError(f"Unsupported attribute type: {type(value)}")
 
 
 class Op(Node):
@@ -70,15 +116,23 @@ class Op(Node):
 
     def set_output_type(self, index: int, element_type: Any, shape: Any) -> None:
         """Declare an output."""
-        from irrun.openvino.shape import PartialShape
-
         self.set_output_size(max(len(self._ports), index + 1))
         self._ports[index].element_type = to_element_type(element_type)
         self._ports[index].shape = PartialShape(shape)._to_irrun()
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """Pass the attributes to a visitor."""
+        """Pass the attributes to a visitor, see `AttributeVisitor`."""
         return True
+
+    def get_attributes(self) -> dict[str, Any]:
+        """Return the attributes that `visit_attributes` passes on.
+
+        Raises:
+            TypeError: An attribute cannot be stored.
+        """
+        visitor = AttributeVisitor()
+        self.visit_attributes(visitor)
+        return {**super().get_attributes(), **visitor.attributes}
 
     def has_evaluate(self) -> bool:
         """Return whether `evaluate` is overridden."""
@@ -89,7 +143,7 @@ def make_operation(extension: Any) -> Operation:
     """Return the operation of an extension.
 
     Raises:
-        RuntimeError: The extension is a compiled library, or of another type.
+        RuntimeError: The extension is a compiled library, of another type, or cannot be created without inputs.
     """
     if isinstance(extension, Operation):
         return extension
@@ -97,10 +151,19 @@ def make_operation(extension: Any) -> Operation:
         extension = extension.operation
     if not (isinstance(extension, type) and issubclass(extension, Op)):
         raise RuntimeError(
-            f"Cannot add the extension {extension!r}: irrun runs operations written in Python only, expected a "
+            f"Unsupported data type : '{extension}' is passed as an argument. irrun runs operations "
+            "written in Python only, expected a "
             "class derived from openvino.Op or an irrun.Operation"
         )
     operation_class: Any = extension
+    try:
+        type_info = operation_class().get_type_info()
+    except TypeError as error:
+        raise RuntimeError(f"Creation of OpExtension failed: TypeError: {error}") from error
+    if not isinstance(type_info, DiscreteTypeInfo):
+        raise RuntimeError(
+            f"operation type_info must be an instance of DiscreteTypeInfo, but {type(type_info)} is passed."
+        )
     name = getattr(getattr(operation_class, "class_type_info", None), "name", None)
     name = operation_class.__name__ if name in (None, "Op") else name
     return _make_operation(name, "extension", operation_class)

@@ -13,6 +13,7 @@ from irrun.openvino.element_type import to_element_type
 from irrun.openvino.node import ConstOutput, Node, as_outputs, create_node, make_binary, make_constant
 from irrun.openvino.shape import PartialShape
 from irrun.openvino.signatures import SIGNATURES
+from irrun.openvino.variables import Variable
 from irrun.ops._support import registry
 from irrun.ops._support.operation import Operation
 
@@ -91,7 +92,7 @@ def make_result(data: Any, name: str | None = None) -> Node:
 
 def make_read_value(
     init_value: Any,
-    variable_id: str,
+    variable_id: str | Variable | None = None,
     variable_type: Any = None,
     variable_shape: Any = None,
     name: str | None = None,
@@ -99,12 +100,17 @@ def make_read_value(
     """Create a ReadValue.
 
     Args:
-        init_value: The initial value, or None.
-        variable_id: The name of the variable.
-        variable_type: The element type of the variable.
-        variable_shape: The shape of the variable.
+        init_value: The initial value, or None. It may be omitted before a variable.
+        variable_id: The variable, or its name.
+        variable_type: The element type of a variable that is given by its name.
+        variable_shape: Its shape.
         name: The friendly name.
     """
+    if isinstance(init_value, Variable):
+        init_value, variable_id = None, init_value
+    if isinstance(variable_id, Variable):
+        info = variable_id.info
+        variable_id, variable_type, variable_shape = info.variable_id, info.data_type, info.data_shape
     attributes: dict[str, Any] = {"variable_id": str(variable_id)}
     node = Node("ReadValue", "opset6", as_outputs([init_value]), attributes, name)
     source = node._sources[0] if node._sources else None
@@ -119,15 +125,16 @@ def make_read_value(
     return node
 
 
-def make_assign(new_value: Any, variable_id: Any, name: str | None = None) -> Node:
+def make_assign(new_value: Any, variable_id: str | Variable, name: str | None = None) -> Node:
     """Create an Assign.
 
     Args:
         new_value: The value that the variable is assigned.
-        variable_id: The name of the variable.
+        variable_id: The variable, or its name.
         name: The friendly name.
     """
-    node = Node("Assign", "opset6", as_outputs([new_value]), {"variable_id": str(variable_id)}, name)
+    identifier = variable_id.get_id() if isinstance(variable_id, Variable) else str(variable_id)
+    node = Node("Assign", "opset6", as_outputs([new_value]), {"variable_id": identifier}, name)
     source = node._sources[0]
     assert source is not None
     node._ports[0].element_type, node._ports[0].shape = source._data.element_type, source._data.shape

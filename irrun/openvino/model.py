@@ -9,12 +9,13 @@ from typing import Any
 from irrun.ir.model import Model as IrModel
 from irrun.ir.weights import Weights
 from irrun.openvino import graph_conversion
-from irrun.openvino.element_type import Type
+from irrun.openvino.element_type import Type, to_element_type, to_type
 from irrun.openvino.errors import translate_errors
 from irrun.openvino.inference import infer_node
 from irrun.openvino.node import ConstOutput, Node, Output, PortData, as_output
 from irrun.openvino.runtime_info import OVAny, RTMap, parse_rt_info, unwrap
 from irrun.openvino.shape import PartialShape, Shape
+from irrun.openvino.variables import Variable, VariableInfo
 
 __all__ = ["Model", "find_port"]
 
@@ -50,6 +51,7 @@ class Model:
         results = [results] if isinstance(results, (Node, ConstOutput)) else results
         self._results: list[Node] = [_make_result(result) for result in results]
         self._sinks: list[Node] = [sink if isinstance(sink, Node) else sink.node for sink in sinks or []]
+        self._variables: list[Variable] = []
         self._rt_info: dict[str, Any] = {}
         self._weights = Weights()
         self._path: Path | None = None
@@ -253,15 +255,35 @@ class Model:
         """Return all nodes."""
         return self.get_ordered_ops()
 
-    def get_variables(self) -> list[Any]:
-        """Return the names of the variables."""
-        names = {str(node._attributes.get("variable_id")) for node in self.get_ops() if node._type == "ReadValue"}
-        return sorted(names)
+    def get_variables(self) -> list[Variable]:
+        """Return the variables of ReadValue nodes, and those that were added."""
+        found = {}
+        for node in self.get_ops():
+            if node._type == "ReadValue":
+                info = VariableInfo()
+                info.variable_id = str(node._attributes.get("variable_id"))
+                info.data_shape = PartialShape(node._attributes.get("variable_shape", node.get_output_partial_shape(0)))
+                info.data_type = to_type(to_element_type(node._attributes.get("variable_type", node.element_type)))
+                found[info.variable_id] = Variable(info)
+        found.update((variable.get_id(), variable) for variable in self._variables)
+        return list(found.values())
 
     @property
-    def variables(self) -> list[Any]:
-        """The names of the variables."""
+    def variables(self) -> list[Variable]:
+        """The variables."""
         return self.get_variables()
+
+    def get_variable_by_id(self, variable_id: str) -> Variable | None:
+        """Return the variable of a name, or None."""
+        return next((v for v in self.get_variables() if v.get_id() == variable_id), None)
+
+    def add_variables(self, variables: Sequence[Variable]) -> None:
+        """Add variables."""
+        self._variables.extend(variables)
+
+    def remove_variable(self, variable: Variable) -> None:
+        """Remove a variable that was added."""
+        self._variables = [v for v in self._variables if v.get_id() != variable.get_id()]
 
     # -- edits
 
@@ -437,7 +459,7 @@ class Model:
         model = Model([])
         model._results, model._sinks, model._parameters = map(get, (self._results, self._sinks, self._parameters))
         model._friendly_name = self._friendly_name
-        model._rt_info = _copy_values(self._rt_info)
+        model._rt_info, model._variables = _copy_values(self._rt_info), list(self._variables)
         model._weights, model._path, model._source_version = self._weights, self._path, self._source_version
         return model
 

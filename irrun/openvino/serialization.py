@@ -60,8 +60,13 @@ def serialize(
 def _write(model: Model, path: Path, weights_path: Path | None) -> None:
     from irrun.ir.writer import save_model as write
 
+    custom = {n.get_friendly_name(): n._implementation for n in model.get_ops() if n._implementation is not None}
+    ir = model._to_ir()
+    for layer in ir.graph.layers:
+        if layer.name in custom:
+            layer.attributes.update(custom[layer.name].get_attributes())
     try:
-        write(model._to_ir(), path, weights_path)
+        write(ir, path, weights_path)
     except IrrunError as error:
         raise RuntimeError(str(error)) from error
 

@@ -26,10 +26,13 @@ _LARGEST = 2**63 - 1
 
 
 class Symbol:
-    """A symbol that identifies equal dynamic dimensions."""
+    """A symbol that identifies equal dynamic dimensions; those of dimensions without a symbol are empty."""
+
+    def __init__(self) -> None:
+        self._is_empty = False
 
     def __bool__(self) -> bool:
-        return False
+        return not self._is_empty
 
 
 class Dimension:
@@ -47,6 +50,7 @@ class Dimension:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, minimum: Any = None, maximum: int | None = None) -> None:
+        self._symbol: Symbol | None = None
         self._value: shapes.StaticDimension | shapes.DynamicDimension
         if maximum is not None:
             low, high = index(minimum), index(maximum)
@@ -134,15 +138,18 @@ class Dimension:
         return (self.is_dynamic and dim.is_dynamic) or self == dim
 
     def has_symbol(self) -> bool:
-        """Return False: irrun does not track symbols."""
-        return False
+        """Return whether the dimension has a symbol."""
+        return self._symbol is not None
 
     def get_symbol(self) -> Symbol:
-        """Return an empty symbol."""
-        return Symbol()
+        """Return the symbol, or an empty one."""
+        symbol = self._symbol or Symbol()
+        symbol._is_empty = self._symbol is None
+        return symbol
 
     def set_symbol(self, symbol: Symbol) -> None:
-        """Ignore a symbol: irrun does not track them."""
+        """Set the symbol of this object. No shape rule reads it."""
+        self._symbol = symbol
 
 
 Rank = Dimension

@@ -288,3 +288,72 @@ def test_quantized_weights_are_stored_as_integers(ov: Any, levels: int, low: flo
     assert count(model, "Subtract") == (levels == 256)
     assert (ov.Type.i4 if levels == 16 else ov.Type.i8) in types
     assert np.allclose(ov.compile_model(model, "CPU")(array)[0], before, rtol=2e-2, atol=2e-2)
+
+
+def build_state(ov: Any) -> tuple[Any, Any]:
+    """Return a model that adds its input to a variable, and the variable."""
+    ops, util = import_submodule(ov, "opset13"), import_submodule(ov, "op.util")
+    info = util.VariableInfo()
+    info.data_shape, info.data_type, info.variable_id = ov.PartialShape([1, 2]), ov.Type.f32, "sum"
+    variable = util.Variable(info)
+    data = ops.parameter([1, 2], np.float32, name="data")
+    total = ops.add(ops.read_value(ops.constant(np.zeros((1, 2), np.float32)), variable), data)
+    return ov.Model([ops.result(total)], [ops.assign(total, variable)], [data], "state"), variable
+
+
+def test_models_list_add_and_remove_variables(ov: Any) -> None:
+    model, variable = build_state(ov)
+    assert [v.info.variable_id for v in model.get_variables()] == ["sum"]
+    found = model.get_variable_by_id("sum").info
+    assert (found.data_shape, found.data_type) == (ov.PartialShape([1, 2]), ov.Type.f32)
+    assert model.get_variable_by_id("other") is None
+    info = type(found)()
+    info.data_shape, info.data_type, info.variable_id = ov.PartialShape([3]), ov.Type.i32, "other"
+    other = type(variable)(info)
+    model.add_variables([other])
+    assert {v.info.variable_id for v in model.get_variables()} == {"sum", "other"}
+    model.remove_variable(other)
+    assert {v.info.variable_id for v in model.get_variables()} == {"sum"}
+    request = ov.compile_model(model, "CPU").create_infer_request()
+    for expected in (1, 2):
+        assert request.infer([np.ones((1, 2), np.float32)])[0].tolist() == [[expected, expected]]
+    assert [state.name for state in request.query_state()] == ["sum"]
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_make_stateful_names_variables_after_tensors_or_nodes(ov: Any, by_name: bool) -> None:
+    ops, passes = import_submodule(ov, "opset13"), import_submodule(ov, "passes")
+    data = ops.parameter([1, 2], np.float32, name="data")
+    data.output(0).set_names({"in"})
+    relu = ops.relu(data)
+    relu.output(0).set_names({"out"})
+    result = ops.result(relu, name="result")
+    model = ov.Model([result, ops.result(ops.exp(relu))], [data], "model")
+    manager = passes.Manager()
+    manager.register_pass(passes.MakeStateful({"in": "out"} if by_name else [(data, result)]))
+    manager.run_passes(model)
+    assert [v.info.variable_id for v in model.get_variables()] == ["inout" if by_name else "dataresult"]
+    assert len(model.inputs) == 0
+    assert len(model.outputs) == 1
+
+
+def test_replaced_nodes_leave_the_friendly_names(ov: Any) -> None:
+    model, ops = build(ov)
+    relu = next(node for node in model.get_ops() if node.get_type_name() == "Relu")
+    exp = ops.exp(relu.input_value(0))
+    exp.set_friendly_name("mine")
+    import_submodule(ov, "utils").replace_node(relu, exp)
+    assert exp.get_friendly_name() == "mine"
+    assert count(model, "Relu") == 0
+
+
+def test_visualize_tree_writes_a_graph(ov: Any, tmp_path: Path) -> None:
+    model, _ = build(ov)
+    passes = import_submodule(ov, "passes")
+    manager = passes.Manager()
+    manager.register_pass(passes.VisualizeTree(file_name=str(tmp_path / "graph.svg")))
+    manager.run_passes(model)
+    text = (tmp_path / "graph.svg.dot").read_text()
+    assert text.startswith("digraph")
+    assert text.count("->") >= 6
+    assert "Relu" in text

@@ -4,42 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from irrun.openvino.factories import make_assign as assign
 from irrun.openvino.factories import (
-    make_assign,
     make_constant,
     make_filled_constant,
     make_parameter,
-    make_read_value,
     make_result,
 )
+from irrun.openvino.factories import make_read_value as read_value
 from irrun.openvino.node import Node
 from irrun.openvino.op.control import if_op as if_op
 from irrun.openvino.op.control import loop as loop
 from irrun.openvino.op.control import tensor_iterator as tensor_iterator
-from irrun.openvino.op.util import Variable
 
 __all__ = ["Constant", "Parameter", "Result", "assign", "if_op", "loop", "read_value", "tensor_iterator"]
-
-
-def assign(new_value: Any, variable_id: str | Variable, name: str | None = None) -> Node:
-    """Create an Assign of a variable, or of the variable of a name."""
-    identifier = variable_id.get_id() if isinstance(variable_id, Variable) else variable_id
-    return make_assign(new_value, identifier, name)
-
-
-def read_value(*arguments: Any, **keywords: Any) -> Node:
-    """Create a ReadValue.
-
-    Args:
-        arguments: An initial value, which may be omitted, and a `Variable`; or see `make_read_value`.
-        keywords: The friendly name, `name`.
-    """
-    *values, variable = arguments
-    if not isinstance(variable, Variable):
-        return make_read_value(*arguments, **keywords)
-    info = variable.info
-    initial = values[0] if values else None
-    return make_read_value(initial, info.variable_id, info.data_type, info.data_shape, **keywords)
 
 
 class _NodeClass(type):

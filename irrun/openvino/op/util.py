@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from irrun.openvino.element_type import Type
 from irrun.openvino.ports import DiscreteTypeInfo
-from irrun.openvino.shape import PartialShape
+from irrun.openvino.variables import Variable as Variable
+from irrun.openvino.variables import VariableInfo as VariableInfo
 
 __all__ = [
     "ArithmeticReduction",
@@ -24,49 +24,6 @@ __all__ = [
     "Variable",
     "VariableInfo",
 ]
-
-
-class VariableInfo:
-    """The shape, element type and name of a variable.
-
-    Attributes:
-        data_shape: The shape.
-        data_type: The element type.
-        variable_id: The name.
-    """
-
-    def __init__(self) -> None:
-        self.data_shape = PartialShape.dynamic()
-        self.data_type = Type.dynamic
-        self.variable_id = ""
-
-
-class Variable:
-    """A variable, which ReadValue and Assign nodes refer to.
-
-    Args:
-        info: Its shape, element type and name.
-    """
-
-    def __init__(self, info: VariableInfo) -> None:
-        self.update(info)
-
-    def get_info(self) -> VariableInfo:
-        """Return shape, element type and name."""
-        return self._info
-
-    @property
-    def info(self) -> VariableInfo:
-        """Shape, element type and name."""
-        return self._info
-
-    def get_id(self) -> str:
-        """Return the name."""
-        return self._info.variable_id
-
-    def update(self, info: VariableInfo) -> None:
-        """Set shape, element type and name."""
-        self._info = info
 
 
 _Description = TypeVar("_Description", bound="_BodyPort")

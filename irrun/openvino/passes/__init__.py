@@ -34,3 +34,4 @@ from irrun.openvino.passes.transformations import LowLatency2 as LowLatency2
 from irrun.openvino.passes.transformations import MakeStateful as MakeStateful
 from irrun.openvino.passes.transformations import Serialize as Serialize
 from irrun.openvino.passes.transformations import Version as Version
+from irrun.openvino.passes.transformations import VisualizeTree as VisualizeTree

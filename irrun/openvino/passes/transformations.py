@@ -20,7 +20,15 @@ from irrun.openvino.ports import Output
 from irrun.openvino.serialization import serialize
 from irrun.ops._support import registry
 
-__all__ = ["ConstantFolding", "ConvertFP32ToFP16", "LowLatency2", "MakeStateful", "Serialize", "Version"]
+__all__ = [
+    "ConstantFolding",
+    "ConvertFP32ToFP16",
+    "LowLatency2",
+    "MakeStateful",
+    "Serialize",
+    "Version",
+    "VisualizeTree",
+]
 
 
 class Version(enum.IntEnum):
@@ -52,6 +60,29 @@ class Serialize(ModelPass):
     def run_on_model(self, model: Model) -> bool:
         """Write a model, which stays unchanged."""
         serialize(model, *self._paths, self._version)
+        return False
+
+
+class VisualizeTree(ModelPass):
+    """Writes a model as a graph in the language of Graphviz.
+
+    Args:
+        file_name: The path; `.dot` is appended if it ends otherwise.
+        nm: Ignored, as are functions that change nodes.
+    """
+
+    def __init__(self, file_name: str = "graph", nm: Any = None, dot_only: bool = False) -> None:
+        self._path = file_name if file_name.endswith(".dot") else f"{file_name}.dot"
+
+    def run_on_model(self, model: Model) -> bool:
+        """Write a model, which stays unchanged."""
+        lines = []
+        for node in model.get_ordered_ops():
+            label = f"{node.get_type_name()}\\n{node.get_friendly_name()}".replace('"', '\\"')
+            lines.append(f'  {node._id} [shape=box, label="{label}"]')
+            lines += [f"  {source._node._id} -> {node._id}" for source in node._sources if source is not None]
+        with open(self._path, "w", encoding="utf-8") as file:
+            file.write("\n".join(["digraph {", *lines, "}", ""]))
         return False
 
 
@@ -134,9 +165,11 @@ class MakeStateful(ModelPass):
         """
         pairs = self._pairs
         if isinstance(pairs, Mapping):
-            pairs = [(_find(model.inputs, a), _find(model.outputs, b)) for a, b in pairs.items()]
-        for parameter, result in pairs:
-            _replace_pair(model, parameter, result)
+            triples = [(_find(model.inputs, a), _find(model.outputs, b), f"{a}{b}") for a, b in pairs.items()]
+        else:
+            triples = [(a, b, f"{a.get_friendly_name()}{b.get_friendly_name()}") for a, b in pairs]
+        for parameter, result, variable in triples:
+            _replace_pair(model, parameter, result, variable)
         return bool(pairs)
 
 
@@ -148,8 +181,7 @@ def _find(ports: Sequence[Output], name: str) -> Node:
     raise RuntimeError(f"there is no input or output {name}")
 
 
-def _replace_pair(model: Model, parameter: Node, result: Node) -> None:
-    variable = f"{parameter.get_friendly_name()}{result.get_friendly_name()}"
+def _replace_pair(model: Model, parameter: Node, result: Node, variable: str) -> None:
     zeros = np.zeros(tuple(parameter.shape), parameter.element_type.to_dtype())
     state = make_read_value(make_constant(zeros, parameter.element_type), variable)
     state.set_friendly_name(parameter.get_friendly_name())

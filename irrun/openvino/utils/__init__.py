@@ -33,7 +33,6 @@ def replace_node(target: Node, replacement: Any) -> None:
     for i, output in enumerate(target.outputs()):
         for consumer in output.get_target_inputs():
             consumer.replace_source_output(outputs[i])
-    outputs[0].node.set_friendly_name(target.get_friendly_name())
 
 
 def replace_output_update_name(output: Output, target_output: Output) -> bool:

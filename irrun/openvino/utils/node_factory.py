@@ -14,15 +14,22 @@ __all__ = ["DEFAULT_OPSET", "NodeFactory"]
 
 DEFAULT_OPSET = "opset13"
 
+_OPSETS = {f"opset{n}" for n in range(1, 18)}
+
 
 class NodeFactory:
     """Creates nodes of an opset, and of extensions written in Python.
 
     Args:
         opset_version: The name of the opset.
+
+    Raises:
+        RuntimeError: There is no such opset.
     """
 
     def __init__(self, opset_version: str = DEFAULT_OPSET) -> None:
+        if opset_version not in _OPSETS:
+            raise RuntimeError(f"Unsupported opset version requested: {opset_version}")
         self._opset = opset_version
         self._operations: dict[str, Any] = {}
 
