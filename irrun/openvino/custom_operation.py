@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,8 @@ class AttributeVisitor:
     def __init__(self) -> None:
         self.attributes: dict[str, Any] = {}
 
-    def on_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Collect attributes. Models are left out.
+    def on_attributes(self, attributes: MutableMapping[str, Any]) -> None:
+        """Collect attributes, and replace arrays by lists. Models are left out.
 
         Args:
             attributes: Numbers, texts, dimensions, shapes and types by name, and lists and arrays of them.
@@ -59,11 +59,11 @@ class AttributeVisitor:
         Raises:
             TypeError: An attribute is of another type.
         """
-        for name, value in attributes.items():
+        for name, value in list(attributes.items()):
             if isinstance(value, np.ndarray):
                 if value.dtype.kind not in "biufSU":
                     raise TypeError(f"Unsupported NumPy array dtype: {value.dtype}")
-                value = value.tolist()
+                value = attributes[name] = value.tolist()
             if isinstance(value, (list, tuple)):
                 for item in value:
                     if not isinstance(item, (bool, int, float, str, np.generic)):
