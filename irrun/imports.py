@@ -6,17 +6,21 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
 from irrun.errors import InputError
 
 __all__ = ["import_file"]
 
 
-def import_file(path: Path) -> None:
+def import_file(path: Path) -> ModuleType:
     """Execute a Python file as a module.
 
     Args:
         path: The file.
+
+    Returns:
+        The module.
 
     Raises:
         InputError: The file does not exist, or raises an exception.
@@ -38,3 +42,4 @@ def import_file(path: Path) -> None:
         raise InputError(f"{location}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
+    return module

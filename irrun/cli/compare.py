@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ __all__ = ["command"]
 UNEXPLAINED = 3
 #: Maximum number of layers in the table unless --all is passed.
 MAX_ROWS = 25
+#: Verdicts of layers that are not printed.
+FOLDED = ("exact", "near zero", "inherits")
 
 
 @click.command(
@@ -34,7 +37,8 @@ MAX_ROWS = 25
         "irrun compare model.xml --against openvino --input x.npy",
         "irrun compare fp32.xml --against int8.xml --input x.npy --cure 3",
         "irrun compare model.xml --against f64 --input random",
-        "irrun compare model.xml activations.safetensors --input x.npy",
+        "irrun compare model.xml activations.safetensors --input x.npy --map out0=detection_out",
+        "irrun compare model.xml model.onnx --input inputs/ --fail-below 40dB --junit report.xml",
     ],
 )
 @model_argument
@@ -53,6 +57,28 @@ MAX_ROWS = 25
     help="Tolerance of a layer as a multiple of its own rounding error.  [default: 64; 2 for another IR]",
 )
 @click.option("--cure", type=IntegerRange(min=1), metavar="N", help="Find the N layers to keep in floating point.")
+@click.option(
+    "--map",
+    "names",
+    multiple=True,
+    metavar="THEIRS=OURS",
+    help="An array of the reference that has another name than the layer or tensor of the model; repeatable.",
+)
+@click.option(
+    "--fail-below",
+    "limits",
+    multiple=True,
+    metavar="[OUTPUT=]N[dB]",
+    help="Fail (exit code 1) only if the SQNR or the metric of an output is below N; repeatable.",
+)
+@click.option(
+    "--metric",
+    metavar="FILE.py:FUNCTION",
+    help="A function of an output and its reference, in place of the SQNR of --fail-below. The file is executed.",
+)
+@click.option(
+    "--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.xml", help="Write a JUnit file."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
@@ -64,6 +90,10 @@ def command(
     sort: str,
     tolerance: float | None,
     cure: int | None,
+    names: tuple[str, ...],
+    limits: tuple[str, ...],
+    metric: str | None,
+    junit: Path | None,
     as_json: bool,
 ) -> None:
     """Compare MODEL with a reference, layer by layer.
@@ -71,10 +101,12 @@ def command(
     `irrun compare MODEL WITH` is short for `irrun compare MODEL --against WITH`.
 
     The own error of a layer is the error that it adds to the reference's inputs. The accumulated error includes the
-    errors of its inputs. With --cure, passing an input again starts another run. The exit code is 0 if the model
-    agrees, 1 if layers add an error, 2 after an error, and 3 if the outputs differ but no layer adds an error.
+    errors of its inputs. Passing an input again, or a folder of inputs, starts another run of the same session:
+    variables keep their values. The exit code is 0 if the model agrees, 1 if layers add an error, 2 after an error,
+    and 3 if the outputs differ but no layer adds an error.
     """
     from irrun.cli.progress import ProgressLine
+    from irrun.inspection.acceptance import find_failures, make_junit, parse_limit
     from irrun.inspection.comparing import compare
 
     reference = choose_reference(against, positional, "WITH")
@@ -83,19 +115,84 @@ def command(
     if cure is not None and not reference.lower().endswith(".xml"):
         raise click.BadParameter(f"--cure requires another IR (other.xml), found {reference!r}", param_hint="--against")
     progress = ProgressLine(model.name)
+    minima = [parse_limit(text) for text in limits]
+    function = None if metric is None else _load_metric(metric)
+    options = _expand_folders(options)
     source = options.read_model(model)
     sets = options.load_input_sets(source)
     other = options.read_reference(reference, source)
+    compared = sets if cure is None else sets[:1]
     with progress:
-        result = compare(source, other, sets[0], factor=tolerance, **options.keywords)
+        result = compare(
+            source,
+            other,
+            sequence=compared,
+            names=_parse_names(names),
+            metric=function,
+            factor=tolerance,
+            **options.keywords,
+        )
+    failures = find_failures(result, minima)
+    if junit is not None:
+        _write_junit(junit, make_junit(result, model.name, minima), options)
     if as_json and cure is None:
         click.echo(json.dumps(result.to_json()))
     elif not as_json:
         _print_comparison(result, model, layers, show_all, sort)
+        for failure in failures:
+            click.echo(f"below the limit: {failure}")
     if cure is not None:
         _cure(source, other, sets, cure, result, as_json, options, model.name)
-    if not result.agrees:
+    if failures:
+        raise click.exceptions.Exit(1)
+    if not result.agrees and not minima:
         raise click.exceptions.Exit(UNEXPLAINED if result.outcome == "unexplained" else 1)
+
+
+def _parse_names(texts: Sequence[str]) -> dict[str, str] | None:
+    pairs = [text.partition("=") for text in texts]
+    for text, (theirs, _, ours) in zip(texts, pairs, strict=True):
+        if not theirs or not ours:
+            raise click.BadParameter(f"expected THEIRS=OURS, found {text!r}", param_hint="--map")
+    return {theirs: ours for theirs, _, ours in pairs} or None
+
+
+def _load_metric(text: str) -> Callable[..., float]:
+    from irrun.errors import InputError
+    from irrun.imports import import_file
+
+    path, _, name = text.rpartition(":")
+    try:
+        module = import_file(Path(path)) if path else None
+    except InputError as error:
+        raise click.BadParameter(str(error), param_hint="--metric") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise click.BadParameter(f"expected FILE.py:FUNCTION, found {text!r}", param_hint="--metric")
+    checked: Callable[..., float] = function
+    return checked
+
+
+def _expand_folders(options: RunOptions) -> RunOptions:
+    """Replace folders among the inputs by their files, each of which is an input of another run."""
+    specs: list[str] = []
+    for spec in options.inputs.specs:
+        folder = Path(spec)
+        if not folder.is_dir():
+            specs.append(spec)
+            continue
+        files = sorted(str(file) for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+        if not files:
+            raise click.BadParameter(f"{spec} does not contain files", param_hint="--input")
+        specs += files
+    return replace(options, inputs=replace(options.inputs, specs=tuple(specs)))
+
+
+def _write_junit(path: Path, content: bytes, options: RunOptions) -> None:
+    from irrun.atomic_files import atomic_write
+
+    with atomic_write(path) as file:
+        file.write(content)
 
 
 def _cure(
@@ -139,20 +236,25 @@ def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], s
     )
     print_lines(map(to_one_line, (result.describe(), summary, *result.notes)))
     selection = Selection(globs)
+    is_whole = show_all or bool(globs)
+    kept = [layer for layer in result.layers if layer.verdict not in ("adds", *FOLDED)]
     shown = [
         layer
-        for layer in result.layers
-        if (show_all or globs or layer.verdict != "exact")
-        and selection.contains(Layer(0, layer.name, layer.type), layer.key)
+        for layer in (result.layers if is_whole else [*result.causes, *kept])
+        if selection.contains(Layer(0, layer.name, layer.type), layer.key)
     ]
+    folded = 0 if is_whole else len({layer.path for layer in result.layers if layer.verdict == "inherits"})
     if sort != "order":
         shown.sort(key=lambda layer: getattr(layer, sort).sqnr_db)
-    rows = [make_layer_row(layer) for layer in shown]
+    rows = [make_layer_row(layer, result.runs > 1) for layer in shown]
     omitted = 0 if show_all or globs else max(0, len(rows) - MAX_ROWS)
     if rows:
         click.echo("")
         print_table(LAYER_TITLES, rows[: len(rows) - omitted], right=LAYER_TITLES[3:])
         if omitted:
             click.echo(f"{omitted} more layers; --all prints them")
+    if folded:
+        text = "1 layer inherits an error" if folded == 1 else f"{folded} layers inherit errors"
+        click.echo(f"{text}; --all prints them")
     click.echo("")
     print_table(OUTPUT_TITLES, make_output_rows(result), right=OUTPUT_TITLES[1:])

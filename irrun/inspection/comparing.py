@@ -7,9 +7,10 @@ all layers, in which an observer replaces the outputs of each layer by the refer
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ from irrun.inspection.rounding import (
     get_epsilon,
     is_float_array,
 )
-from irrun.inspection.static_differences import StaticDifferences
+from irrun.inspection.static_differences import OWNER, StaticDifferences
 from irrun.inspection.verdicts import (
     LayerErrors,
     choose_verdict,
@@ -81,6 +82,8 @@ def compare(
     inputs: Inputs = None,
     *,
     sequence: Sequence[Inputs] | None = None,
+    names: Mapping[str, str] | None = None,
+    metric: Callable[[Array, Array], float] | None = None,
     factor: float | None = None,
     observers: Sequence[Observer] = (),
     precision: str = "f32",
@@ -100,6 +103,9 @@ def compare(
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         sequence: Inputs of several runs of one session, in place of `inputs`. Variables keep their values between the
             runs, and are compared after each.
+        names: Names of the model by names of arrays of the reference, for arrays that have other names.
+        metric: Returns the score of an output, given the output and the reference. It is reported, and does not decide
+            whether the models agree.
         factor: The tolerance of a layer as a multiple of its own rounding error, which is measured in f64. By default
             64, or 2 if irrun computes the reference.
         observers: Observers that are called first, in all runs of the model.
@@ -131,9 +137,9 @@ def compare(
     ]
     if not sets:
         raise InputError("sequence is empty, expected inputs of at least one run")
-    opened = open_reference(source, against, sets[0], settings, has_more=len(sets) > 1)
+    opened = open_reference(source, against, sets[0], settings, names=names, has_more=len(sets) > 1)
     try:
-        return _Comparer(compiled, opened, sets, factor, observers, settings).run()
+        return _Comparer(compiled, opened, sets, factor, observers, settings, metric).run()
     finally:
         opened.close()
 
@@ -166,6 +172,7 @@ def open_reference(
     arguments: Sequence[Array],
     settings: RunSettings = DEFAULT_SETTINGS,
     *,
+    names: Mapping[str, str] | None = None,
     has_more: bool = False,
 ) -> Reference:
     """Run or open a reference.
@@ -175,17 +182,20 @@ def open_reference(
         reference: The reference, as `against` of `compare`.
         arguments: The inputs of the model, in the order of the Parameters.
         settings: How a reference that irrun runs is compiled and run.
+        names: Names of the model by names of arrays of the reference.
         has_more: Whether more inputs follow in the same session.
 
     Raises:
         InputError: The reference does not exist, or its inputs differ from the model's.
     """
+    if names and (isinstance(reference, Model) or _is_computed(reference)):
+        raise InputError("names of arrays can be mapped only if the reference consists of arrays")
     if isinstance(reference, Model):
         return ModelReference(str(reference.path or reference.name), model, reference, arguments, settings)
     if isinstance(reference, Mapping):
         for name in reference:
             check_text("a name in against", name)
-        return make_mapping_reference(model, reference)
+        return make_mapping_reference(model, reference, names)
     text = check_path("against", reference, "a Model, arrays by name, 'f64', 'openvino' or a path")
     if text == "f64":
         return make_f64_reference(model, arguments, settings)
@@ -193,13 +203,19 @@ def open_reference(
         from irrun.inspection.openvino_reference import OpenVinoReference
 
         return OpenVinoReference(text, model, arguments, keeps_batches=has_more)
-    if text.lower().endswith(".xml"):
-        return ModelReference(text, model, read_model(text), arguments, settings)
     if text.lower().endswith(".onnx"):
         from irrun.inspection.onnx_reference import OnnxReference
 
         return OnnxReference(text, model, arguments)
-    return load_arrays(Path(text), model)
+    if text.lower().endswith(".xml"):
+        return ModelReference(text, model, read_model(text), arguments, settings)
+    return load_arrays(Path(text), model, names)
+
+
+def _is_computed(text: object) -> bool:
+    """Return whether the text of a reference stands for a model."""
+    name = str(text) if isinstance(text, (str, os.PathLike)) else ""
+    return name == "f64" or name.partition(":")[0] == "openvino" or name.lower().endswith((".xml", ".onnx"))
 
 
 class _Comparer:
@@ -213,7 +229,9 @@ class _Comparer:
         factor: float | None,
         observers: Sequence[Observer],
         settings: RunSettings,
+        metric: Callable[[Array, Array], float] | None = None,
     ) -> None:
+        self.metric = metric
         self.compiled = compiled
         self.reference = reference
         self.sets = sets
@@ -272,7 +290,7 @@ class _Comparer:
                     layer = replace(layer, verdict="amplifies")  # what its body adds is known
                 found += [*body, layer]
             compared = self.compare_outputs(outputs)
-            found = [*self.excuse_owners(found), *self.compare_results(given, compared)]
+            found = [*self.find_owners(found), *self.compare_results(given, compared)]
             layers += [replace(layer, run=i) for layer in found]
             self.outputs += [replace(output, run=i) for output in compared]
         return layers
@@ -285,8 +303,8 @@ class _Comparer:
 
     def compare_variables(self) -> list[LayerComparison]:
         """Compare the values that layers wrote to variables, given the inputs of the reference."""
-        values = {variable.name: variable.state for variable in self.requests[0].query_state()}
-        if not values:
+        variables = {variable.name: variable for variable in self.requests[0].query_state()}
+        if not variables:
             return []
         layers = []
         for key, layer in self.table.iterate_layers():
@@ -294,22 +312,40 @@ class _Comparer:
             expected = None if name is None else self.reference.get_variable(str(name))
             if not layer.writes_variable or expected is None or self.differences.has_other_variables:
                 continue
-            metrics = measure(values[str(name)], expected)
+            variable = variables[str(name)]
+            metrics = measure(variable.state, expected)
             if metrics.same_shape and metrics.sqnr_db >= get_output_sqnr(self.reference.epsilon):
                 continue
-            reason = self.differences.describe(layer)
+            with contextlib.suppress(InputError):  # the next run starts from the value of the reference
+                variable.state = cast(expected, variable.state)
+            reasons = (self.differences.describe_connections(layer), self.differences.describe(layer))
+            reason = "; ".join(filter(None, reasons))
             layers.append(LayerComparison(layer.name, layer.type, key, "name", metrics, metrics, "adds", 0.0, reason))
         return layers
 
-    def excuse_owners(self, layers: Sequence[LayerComparison]) -> list[LayerComparison]:
-        """Return the comparisons, in which layers without a reason do not add what layers in their bodies add."""
-        blamed = {layer.path.rpartition("[0]/")[0] for layer in layers if layer.verdict == "adds"}
-        return [
-            replace(layer, verdict="amplifies")
-            if layer.verdict == "adds" and not layer.reason and layer.path in blamed
-            else layer
-            for layer in layers
-        ]
+    def find_owners(self, layers: Sequence[LayerComparison]) -> list[LayerComparison]:
+        """Return the comparisons, in which either a layer or the layers in its body add an error.
+
+        Layers in a body for which nothing but the connections of the body is a reason inherit the error; the owner of
+        the body adds it. An owner without a reason does not add what layers in its body add.
+        """
+        blamed: dict[str, LayerComparison] = {}
+        results = []
+        for layer in layers:
+            owner = layer.path.rpartition("[0]/")[0]
+            if owner and layer.verdict == "adds" and layer.reason.startswith(OWNER):
+                worst = blamed.get(owner, layer)
+                blamed[owner] = min(worst, layer, key=lambda n: n.own.sqnr_db)
+                layer = replace(layer, verdict="inherits", reason="")
+            results.append(layer)
+        inner = {layer.path.rpartition("[0]/")[0] for layer in results if layer.verdict == "adds"}
+        for i, layer in enumerate(results):
+            if layer.path in blamed:
+                cause = blamed[layer.path]
+                results[i] = replace(layer, verdict="adds", own=cause.own, reason=cause.reason.removeprefix(OWNER))
+            elif layer.verdict == "adds" and not layer.reason and layer.path in inner:
+                results[i] = replace(layer, verdict="amplifies")
+        return results
 
     def compare_results(self, given: Sequence[Array], compared: Sequence[OutputComparison]) -> list[LayerComparison]:
         """Compare the Results with the reference, given the values that the reference has for all layers.
@@ -403,9 +439,8 @@ class _Comparer:
                 errors.own.append(metrics)
                 if metrics.over_tolerance:
                     errors.is_near_zero &= is_near_zero(value, expected, rounding, factor, inputs)
-                    errors.is_near_zero = errors.is_near_zero and self.is_sensitive(
-                        layer, inputs, outputs, references, factor
-                    )
+                    if errors.is_near_zero and metrics.sqnr_db < get_ordinary_sqnr([rounding]):
+                        errors.is_near_zero = self.is_sensitive(layer, inputs, outputs, references, factor)
                     errors.is_one_level &= is_one_level(layer, inputs, value, expected)
                 elif metrics.sqnr_db < get_ordinary_sqnr([rounding]):
                     errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor)
@@ -508,7 +543,7 @@ class _Comparer:
         verdict = choose_verdict(errors, is_perturbed, self.is_f64, bool(reason))
         if verdict == "adds":
             connections = self.differences.describe_connections(layer)
-            reason = "; ".join(filter(None, (connections, reason)))
+            reason = "; ".join(filter(None, (connections, reason))) or self.differences.describe_owner(layer)
         tolerance = max(errors.factor * max(r.relative, r.epsilon) for r in errors.rounding)
         return LayerComparison(
             layer.name,
@@ -520,7 +555,31 @@ class _Comparer:
             verdict,
             tolerance,
             reason if verdict == "adds" else "",
+            since=self.find_compared(layer) if verdict == "adds" and not reason else (),
         )
+
+    def find_compared(self, layer: Layer) -> tuple[str, ...]:
+        """Return the nearest layers before a layer that were compared, if layers between them were not."""
+        connections = self.connections.get(layer)
+        producers = [n for n in connections.find_producers(layer) if n.id not in connections.constants]
+        if all(self.is_known(n) for n in producers):
+            return ()
+        found: dict[str, None] = {}
+        seen: set[int] = set()
+        while producers:
+            current = producers.pop(0)
+            if current.id in seen:
+                continue
+            seen.add(current.id)
+            if self.is_known(current):
+                found[self.table.get_path(current)] = None
+            else:
+                producers += [n for n in connections.find_producers(current) if n.id not in connections.constants]
+        return tuple(found)
+
+    def is_known(self, layer: Layer) -> bool:
+        """Return whether a value is equal in both models: it was compared, or it is an input."""
+        return layer.is_input or self.reference.find_match(layer) is not None
 
     def compare_body(self, errors: LayerErrors) -> list[LayerComparison]:
         """Compare the bodies of a layer, if the reference shows only the outputs of the layer."""
@@ -565,7 +624,8 @@ class _Comparer:
             is_close = metrics.is_exact or metrics.sqnr_db >= get_output_sqnr(epsilon)
             is_explained = jumps and metrics.sqnr_db >= JUMP_SQNR
             agrees = metrics.same_shape and (is_close or is_explained)
-            compared.append(OutputComparison(name, metrics, top_k, agrees))
+            score = metrics.sqnr_db if self.metric is None else float(self.metric(value, expected))
+            compared.append(OutputComparison(name, metrics, top_k, agrees, score=score))
         return compared
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -33,6 +34,8 @@ class LayerComparison:
         reason: What the verdict "adds" is based on besides the errors, such as a constant that differs; or "".
         run: The number of the run in a session of several runs, from 0.
         contribution_db: The SQNR of the outputs if this layer alone adds its error; None if it was not measured.
+        since: The nearest layers before this one that were compared, if the reference does not have the values of
+            layers between them, so that one of these may add the error.
     """
 
     name: str
@@ -46,6 +49,7 @@ class LayerComparison:
     reason: str
     run: int = 0
     contribution_db: float | None = None
+    since: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -62,6 +66,10 @@ class LayerComparison:
             "own": self.own.to_json(),
             "accumulated": self.accumulated.to_json(),
             "verdict": self.verdict,
+            "reason": self.reason,
+            "run": self.run,
+            "contribution_db": _to_json(self.contribution_db),
+            "since": list(self.since),
         }
 
 
@@ -75,6 +83,7 @@ class OutputComparison:
         top_k: The mean fraction of the five largest elements of each row that both have in common.
         agrees: Whether the error is within the tolerance, or rounding explains it because results of layers jump.
         run: The number of the run in a session of several runs, from 0.
+        score: The value of the metric, by default the SQNR in dB; None if the reference does not have the output.
     """
 
     name: str
@@ -82,11 +91,13 @@ class OutputComparison:
     top_k: float
     agrees: bool
     run: int = 0
+    score: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the output for JSON."""
         metrics = self.metrics.to_json() if self.metrics is not None else {"max_abs": None, "sqnr_db": None}
-        return {"name": self.name, **metrics, "top_k": self.top_k}
+        result = {"name": self.name, **metrics, "top_k": self.top_k, "run": self.run}
+        return {**result, "agrees": self.agrees, "score": _to_json(self.score)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,21 +135,31 @@ class Comparison:
 
     @property
     def first(self) -> LayerComparison | None:
-        """The first layer that adds an error, or None."""
+        """The first layer in the order of execution that adds an error, or None."""
         return next((layer for layer in self.layers if layer.verdict == "adds"), None)
 
     def describe(self) -> str:
-        """Return what was found: the first layer that adds an error, or why the outputs differ without one."""
-        first = self.first
-        if first is None:
+        """Return what was found: the layer that adds most of the error, or why the outputs differ without one."""
+        if not self.causes:
             return "no layer adds an error" if self.agrees else f"the outputs differ, {self._explain_outputs()}"
-        reason = f": {first.reason}" if first.reason else ""
-        size = f"max abs {format_number(first.own.max_abs)}, SQNR {first.own.sqnr_db:.1f} dB"
-        if not first.own.same_shape:
+        cause = self.causes[0]
+        reason = f": {cause.reason}" if cause.reason else ""
+        size = f"max abs {format_number(cause.own.max_abs)}, SQNR {cause.own.sqnr_db:.1f} dB"
+        if not cause.own.same_shape:
             size = "another shape"
-        count = len({strip_iterations(layer.key) for layer in self.layers if layer.verdict == "adds"})
-        others = f"; {count} layers add one" if count > 1 else ""
-        return f"{first.key} ({first.type}) is the first layer that adds an error ({size}){reason}{others}"
+        count = len(self.causes)
+        run = f" in run {cause.run + 1}" if self.runs > 1 else ""
+        place = f"{cause.key} ({cause.type})"
+        if cause.since:
+            more = f" and {len(cause.since) - 3} more" if len(cause.since) > 3 else ""
+            place = f"between {', '.join(cause.since[:3])}{more} and {place}"
+            return f"an error arises {place}{run} ({size}), of which the reference does not have all values"
+        first = self.first
+        if first is None or first.path == cause.path:
+            others = f"; {count} layers add one" if count > 1 else ""
+            return f"{place} is the first layer that adds an error{run} ({size}){reason}{others}"
+        others = f"; {count} layers add one, of which {first.key} is the first"
+        return f"{place} adds the error that changes the outputs most{run} ({size}){reason}{others}"
 
     def _explain_outputs(self) -> str:
         """Return what is known about outputs that differ although no layer adds an error."""
@@ -179,9 +200,16 @@ class Comparison:
             "matched": self.matched,
             "layers_total": self.layers_total,
             "first": None if first is None else first.key,
+            "causes": [layer.key for layer in self.causes],
+            "runs": self.runs,
+            "notes": self.notes,
             "outputs": [output.to_json() for output in self.outputs],
             "layers": [layer.to_json() for layer in self.layers],
         }
+
+
+def _to_json(number: float | None) -> float | str | None:
+    return number if number is None or math.isfinite(number) else str(number)
 
 
 def strip_iterations(key: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.formatting import format_number
-from irrun.inspection.connections import ConnectionTable, Source
+from irrun.inspection.connections import Connections, ConnectionTable, Source
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import LayerMatches, is_transparent, match_layers
 from irrun.inspection.metrics import measure
@@ -116,6 +116,7 @@ class LayerDifferences:
     def __init__(self, table: KeyTable, other: KeyTable, matches: LayerMatches) -> None:
         self._matches = matches
         self._connections, self._other_connections = ConnectionTable(table), ConnectionTable(other)
+        self._paired = {*matches.matches, *(id(match.layer) for match in matches.matches.values())}
         self._constants = {id(layer): partner for layer, partner in matches.constants}
 
     def list_all(self, layer: Layer, other: Layer) -> list[str]:
@@ -168,21 +169,34 @@ class LayerDifferences:
         return [*texts, *self._list_bodies(layer, other)]
 
     def _find_sources(self, table: ConnectionTable, layer: Layer) -> list[Source | None]:
-        """Return the sources of the inputs, past layers that change values by rounding only."""
+        """Return the sources of the inputs, past rounding layers that the other model lacks."""
         connections = table.get(layer)
         sources = []
         for source in connections.find_sources(layer):
-            while source is not None and source.layer.id not in connections.constants and is_transparent(source.layer):
+            while (
+                source is not None
+                and id(source.layer) not in self._paired
+                and source.layer.id not in connections.constants
+                and is_transparent(source.layer)
+            ):
                 previous = connections.find_sources(source.layer)
                 source = previous[0] if previous else None
             sources.append(source)
         return sources
 
+    def _is_skipped(self, layer: Layer, connections: Connections) -> bool:
+        """Return whether only one of the models has a layer, which changes values by rounding only."""
+        is_unpaired = id(layer) not in self._paired and layer.id not in connections.constants
+        return is_unpaired and is_transparent(layer)
+
     def _is_match(self, source: Source | None, other: Source | None, layer: Layer, other_layer: Layer) -> bool:
         if source is None or other is None:
             return source is other
         is_constant = source.layer.id in self._connections.get(layer).constants
-        if is_constant or other.layer.id in self._other_connections.get(other_layer).constants:
+        is_other_constant = other.layer.id in self._other_connections.get(other_layer).constants
+        if is_constant != is_other_constant:
+            return False
+        if is_constant:
             partner = self._constants.get(id(source.layer))
             return partner is None or partner is other.layer
         match = self._matches.find(source.layer)

@@ -84,6 +84,8 @@ class OpenVinoModel:
         self._table = KeyTable(model)
         self._consumed = {(e.from_layer, e.from_port) for e in model.graph.edges}
         self._config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": target.precision} if target.precision else {}
+        if target == Target():
+            self._config["KV_CACHE_PRECISION"] = "f32"  # by default 8 bits
         self._folder = tempfile.TemporaryDirectory(prefix="irrun-")
         self._plans: list[tuple[list[Layer], Any, dict[tuple[str, int], int]]] = []
         with self._report_errors(), announce("running OpenVINO"):

@@ -190,6 +190,7 @@ class ArrayReference:
         precision: The precision of the reference.
         epsilon: The epsilon of that precision if it is lower than that of the values' types.
         outputs: The names of the arrays that are outputs of the reference, by the names of the outputs.
+        aliases: Names of the model by names of arrays, for arrays that have other names. The other order is accepted.
 
     Attributes:
         output_keys: The name of the array of each output of the model; None if the reference does not have it.
@@ -206,6 +207,7 @@ class ArrayReference:
         precision: str = "unknown",
         epsilon: float = 0.0,
         outputs: Mapping[str, str] | None = None,
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.precision = precision
@@ -215,6 +217,9 @@ class ArrayReference:
         self._read = read
         self._table = KeyTable(model)
         self._names = {normalized: text for text in reversed(list(names)) for normalized in (_normalize(text), text)}
+        self._add_aliases(aliases or {}, names)
+        if not outputs and not aliases:
+            self._match_positions(names)
         self._iterated = {re.sub(r"\[\d+\]", "[0]", text) for text in self._names}
         self.output_keys = self._match_outputs(outputs or {})
 
@@ -255,6 +260,39 @@ class ArrayReference:
     def close(self) -> None:
         """Do nothing: the arrays belong to the caller."""
 
+    def _add_aliases(self, aliases: Mapping[str, str], names: Sequence[str]) -> None:
+        """Let names of the model stand for arrays of other names.
+
+        Raises:
+            InputError: There is no such array, or no such layer or tensor.
+        """
+        known = {name for spec in self._model.outputs for name in spec.names}
+        for path, layer in self._table.iterate_layers():
+            known.update((path, layer.name, *(name for port in layer.outputs for name in port.names)))
+        for theirs, ours in aliases.items():
+            if theirs not in names and ours in names:
+                theirs, ours = ours, theirs
+            if theirs not in names:
+                raise InputError(f"{self.name} has no array {theirs!r}, expected one of {_list_some(names)}")
+            if ours not in known:
+                raise InputError(f"the model has no layer or tensor {ours!r}")
+            self._names[ours] = theirs
+
+    def _match_positions(self, names: Sequence[str]) -> None:
+        """Match arrays with outputs by position if none has a name of the model, and say so."""
+        specs = self._model.outputs
+        layers = self._table.iterate_layers()
+        if len(names) != len(specs) or any(self._find_output(spec.names) for spec in specs):
+            return
+        keys = (key for path, n in layers for port in range(len(n.outputs)) for key in self._list_names(n, port, path))
+        known = {re.sub(r"\[\d+\]", "[0]", text) for text in self._names}
+        if not known.isdisjoint(keys):
+            return
+        pairs = [(name, spec.names[0]) for name, spec in zip(names, specs, strict=True) if spec.names]
+        self._names.update({ours: theirs for theirs, ours in pairs})
+        shown = ", ".join(f"{theirs}={ours}" for theirs, ours in pairs)
+        self.notes.append(f"no array has a name of the model: outputs are matched by position ({shown})")
+
     def _match_outputs(self, outputs: Mapping[str, str]) -> list[str | None]:
         """Return the names of the arrays of the outputs: by name, or by position where the reference lists outputs."""
         specs = self._model.outputs
@@ -285,33 +323,41 @@ def _normalize(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name.removeprefix("__module."))
 
 
-def load_arrays(path: Path, model: Model) -> ArrayReference:
+def _list_some(names: Sequence[str]) -> str:
+    return ", ".join(list(names)[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def load_arrays(path: Path, model: Model, aliases: Mapping[str, str] | None = None) -> ArrayReference:
     """Return the arrays of a .trace, .npz or .safetensors file or of a folder of .npy files as a reference.
 
     Args:
         path: The file or folder.
         model: The model that is compared.
+        aliases: Names of the model by names of arrays.
 
     Raises:
-        InputError: The file cannot be read.
+        InputError: The file cannot be read, or a name of `aliases` is unknown.
     """
     suffix = path.suffix.lower()
     if os.path.isdir(path):  # False for names that are too long
         files = {file.stem: file for file in sorted(path.glob("*.npy")) if file.is_file()}
         if not files:
             raise InputError(f"{path} does not contain .npy files")
-        return ArrayReference(str(path), model, list(files), lambda name: _load_npy(files[name]))
+        return ArrayReference(str(path), model, list(files), lambda name: _load_npy(files[name]), aliases=aliases)
     if not os.path.isfile(path):
         raise InputError(f"{path} is not a file or folder")
     if suffix == ".trace":
         trace = Trace.open(path)
         names = [key for key in trace if trace.has_data(key)]
-        return ArrayReference(str(path), model, names, trace.__getitem__, trace.precision, outputs=trace.output_keys)
+        outputs = trace.output_keys
+        return ArrayReference(
+            str(path), model, names, trace.__getitem__, trace.precision, outputs=outputs, aliases=aliases
+        )
     if suffix == ".npz":
-        return _open_npz(path, model)
+        return _open_npz(path, model, aliases)
     if suffix == ".safetensors":
-        return _open_safetensors(path, model)
-    expected = "expected an .xml, .trace, .npz or .safetensors file or a folder of .npy files"
+        return _open_safetensors(path, model, aliases)
+    expected = "expected an .xml, .onnx, .trace, .npz or .safetensors file or a folder of .npy files"
     explanation = explain_path(path) if suffix in MODEL_SUFFIXES else None
     raise InputError(explanation or f"{expected}, found {path}")
 
@@ -327,7 +373,7 @@ def _load_npy(path: Path) -> Array:
     return np.asarray(value)
 
 
-def _open_npz(path: Path, model: Model) -> ArrayReference:
+def _open_npz(path: Path, model: Model, aliases: Mapping[str, str] | None) -> ArrayReference:
     try:
         archive = zipfile.ZipFile(path)
         members = {n.removesuffix(".npy"): n for n in archive.namelist() if n.endswith(".npy")}
@@ -346,10 +392,10 @@ def _open_npz(path: Path, model: Model) -> ArrayReference:
         except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
             raise InputError(f"cannot read {name!r} of {path}: {error}") from None
 
-    return ArrayReference(str(path), model, list(members), read)
+    return ArrayReference(str(path), model, list(members), read, aliases=aliases)
 
 
-def _open_safetensors(path: Path, model: Model) -> ArrayReference:
+def _open_safetensors(path: Path, model: Model, aliases: Mapping[str, str] | None) -> ArrayReference:
     try:
         from safetensors import safe_open
     except ImportError:
@@ -368,7 +414,7 @@ def _open_safetensors(path: Path, model: Model) -> ArrayReference:
         except Exception as error:
             raise InputError(f"cannot read {name!r} of {path}: {error}") from None
 
-    return ArrayReference(str(path), model, names, read)
+    return ArrayReference(str(path), model, names, read, aliases=aliases)
 
 
 def convert_arguments(model: Model, other: Model | CompiledModel, arguments: Sequence[Array]) -> list[Array]:
@@ -428,17 +474,21 @@ def describe_precision(model: Model) -> str:
     return ", ".join(sorted(types)) or "declared"
 
 
-def make_mapping_reference(model: Model, arrays: Mapping[str, Array]) -> ArrayReference:
+def make_mapping_reference(
+    model: Model, arrays: Mapping[str, Array], aliases: Mapping[str, str] | None = None
+) -> ArrayReference:
     """Return arrays in memory as a reference.
 
     Args:
         model: The model that is compared.
         arrays: The arrays by name.
+        aliases: Names of the model by names of arrays.
     """
     names = list(arrays)
     if isinstance(arrays, Trace):
         trace = arrays
         names = [key for key in trace if trace.has_data(key)]
         name = str(trace.path or "trace")
-        return ArrayReference(name, model, names, trace.__getitem__, trace.precision, outputs=trace.output_keys)
-    return ArrayReference("arrays", model, names, lambda name: np.asarray(arrays[name]))
+        outputs = trace.output_keys
+        return ArrayReference(name, model, names, trace.__getitem__, trace.precision, outputs=outputs, aliases=aliases)
+    return ArrayReference("arrays", model, names, lambda name: np.asarray(arrays[name]), aliases=aliases)

@@ -18,12 +18,14 @@ from irrun.ir.model import Model
 from irrun.ir.weights import Weights
 from irrun.runtime.request import compile_model
 
-__all__ = ["StaticDifferences"]
+__all__ = ["OWNER", "StaticDifferences"]
 
 Array = np.ndarray[Any, Any]
 
 #: Reasons that are shown for a layer at most.
 MAX_REASONS = 3
+#: What reasons start with that concern the owner of the body that contains a layer.
+OWNER = "its body: "
 
 
 class StaticDifferences:
@@ -61,9 +63,11 @@ class StaticDifferences:
         if self.differences is None or match is None:
             return ""
         reasons = self.differences.list_attributes(layer, match)
+        assert self.reference is not None
+        enters = not self.describe_owner(layer)
         constants = (
-            _find_constants(self.table, self.connections, layer),
-            _find_constants(self.reference.table, self.other_connections, match) if self.reference is not None else [],
+            _find_constants(self.table, self.connections, layer, enters),
+            _find_constants(self.reference.table, self.other_connections, match, enters),
         )
         is_aligned = len(constants[0]) == len(constants[1])
         for constant, other in zip(*constants, strict=False):
@@ -72,16 +76,18 @@ class StaticDifferences:
         return "; ".join(reasons[:MAX_REASONS]).replace("in the other model", "in the reference")
 
     def describe_connections(self, layer: Layer) -> str:
-        """Return how the inputs of a layer differ from its match, and if it is in a body, the port map of the body."""
+        """Return how the inputs of a layer differ from its match."""
         match = self._find_match(layer)
         if self.differences is None or match is None:
             return ""
         reasons = self.differences.list_connections(layer, match)
-        owner = self.table.get_owner(layer)
-        other = None if owner is None else self._find_match(owner)
-        if owner is not None and other is not None:
-            reasons += [f"{owner.name}: {text}" for text in self.differences.list_connections(owner, other)]
         return "; ".join(reasons[:MAX_REASONS]).replace("in the other model", "in the reference")
+
+    def describe_owner(self, layer: Layer) -> str:
+        """Return how the inputs, the port map and the back edges of the owner of a layer differ, after `OWNER`."""
+        owner = self.table.get_owner(layer)
+        text = "" if owner is None else self.describe_connections(owner) or self.describe_owner(owner)
+        return OWNER + text.removeprefix(OWNER) if text else ""
 
     def describe_result(self, result: Layer) -> str:
         """Return how the connection of a Result of the model differs from the Result in the same position."""
@@ -129,10 +135,10 @@ class StaticDifferences:
         return names != other_names and sorted(names) == sorted(other_names)
 
 
-def _find_constants(keys: KeyTable, table: ConnectionTable, layer: Layer) -> list[Layer]:
-    """Return the Constants that a layer depends on through layers that compute constants, also outside its body."""
+def _find_constants(keys: KeyTable, table: ConnectionTable, layer: Layer, is_outside: bool) -> list[Layer]:
+    """Return the Constants that a layer depends on through layers that compute constants, and outside its body."""
     constants: list[Layer] = []
-    stack = [*_find_outer(keys, table, layer), *table.get(layer).find_producers(layer)][::-1]
+    stack = table.get(layer).find_producers(layer)[::-1]
     seen: set[int] = set()
     while stack:
         current = stack.pop()
@@ -141,7 +147,7 @@ def _find_constants(keys: KeyTable, table: ConnectionTable, layer: Layer) -> lis
         seen.add(id(current))
         if current.is_constant:
             constants.append(current)
-        elif current.is_input:
+        elif current.is_input and is_outside:
             stack.extend(reversed(_find_outer(keys, table, current)))
         elif table.is_constant(current):
             stack.extend(reversed(table.get(current).find_producers(current)))
@@ -149,9 +155,9 @@ def _find_constants(keys: KeyTable, table: ConnectionTable, layer: Layer) -> lis
 
 
 def _find_outer(keys: KeyTable, table: ConnectionTable, layer: Layer) -> list[Layer]:
-    """Return the layer outside a body that a Parameter gets its value from, at first."""
+    """Return the layers outside a body that a Parameter gets its first value from."""
     owner = keys.get_owner(layer)
-    if owner is None or not layer.is_input:
+    if owner is None:
         return []
     graph = keys.get_graph(layer)
     body = next(body for body in owner.bodies.values() if body.graph is graph)

@@ -146,12 +146,16 @@ def test_json_has_the_documented_form(tmp_path):
         "matched",
         "layers_total",
         "first",
+        "causes",
+        "runs",
+        "notes",
         "outputs",
         "layers",
     ]
     assert (result["agrees"], result["first"], result["matched"], result["layers_total"]) == (False, "layer1", 3, 3)
     assert result["reference"] == str(bad)
-    assert list(result["layers"][0]) == ["name", "type", "key", "matched_by", "own", "accumulated", "verdict"]
+    names = ["name", "type", "key", "matched_by", "own", "accumulated", "verdict", "reason"]
+    assert list(result["layers"][0]) == [*names, "run", "contribution_db", "since"]
     assert {"max_abs", "max_rel", "sqnr_db", "cosine"} < set(result["layers"][0]["own"])
     assert {"name", "max_abs", "sqnr_db"} < set(result["outputs"][0])
     assert {n["verdict"] for n in result["layers"]} <= set(VERDICTS)
@@ -320,7 +324,9 @@ def test_arrays_that_cannot_be_read_are_reported(tmp_path):
     with pytest.raises(irrun.InputError, match=r"cannot read .*layer1\.npy: .*complex"):
         compare(good, folder, X)
     (tmp_path / "values.txt").write_text("")
-    with pytest.raises(irrun.InputError, match=r"expected an \.xml, \.trace, \.npz or \.safetensors file or a folder"):
+    with pytest.raises(
+        irrun.InputError, match=r"expected an \.xml, \.onnx, \.trace, \.npz or \.safetensors file or a folder"
+    ):
         compare(good, tmp_path / "values.txt", X)
     np.savez(tmp_path / "values.npz", layer1=np.array(["a", None], object))
     with pytest.raises(irrun.InputError, match=r"cannot read 'layer1' of .*values\.npz"):

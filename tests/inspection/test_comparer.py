@@ -76,7 +76,7 @@ def test_layers_whose_rounding_explains_a_large_error_are_ill_conditioned():
 
 def test_a_reference_without_any_value_of_the_model_is_an_error():
     with pytest.raises(irrun.InputError, match="nothing to compare: arrays has no value with the name of a layer"):
-        compare(make_chain(("Exp", {})), {"other": X}, X)
+        compare(make_chain(("Exp", {})), {"other": X, "another": X}, X)
 
 
 def test_layers_without_a_reference_do_not_hide_wrong_outputs():

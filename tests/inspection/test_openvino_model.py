@@ -389,7 +389,8 @@ def test_device_without_a_default_precision_has_that_of_the_model(path):
 
 
 def test_requested_precision_is_used(path):
-    assert OpenVinoModel(irrun.read_model(path), Target())._config == {"INFERENCE_PRECISION_HINT": "f32"}
+    expected = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+    assert OpenVinoModel(irrun.read_model(path), Target())._config == expected
     assert OpenVinoModel(irrun.read_model(path), Target(precision=""))._config == {}
     model = OpenVinoModel(irrun.read_model(path), Target(precision="bf16"))
     if model.precision == "bf16":

@@ -327,7 +327,8 @@ def test_output_that_a_reference_does_not_have_is_missing():
         ("a", True, 0.0, True),
         ("b", False, 1.0, True),
     ]
-    assert result.to_json()["outputs"][0] == {"name": "a", "max_abs": None, "sqnr_db": None, "top_k": 0.0}
+    shown = {"name": "a", "max_abs": None, "sqnr_db": None, "top_k": 0.0, "run": 0, "agrees": True, "score": None}
+    assert result.to_json()["outputs"][0] == shown
     assert (result.matched, result.layers_total) == (1, 2)
 
 
