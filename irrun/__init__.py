@@ -13,6 +13,7 @@ Run models:
     run                read, compile and run a model once
     load_inputs        inputs from files, images, JSON or random numbers
     save_outputs       outputs to .npz, .npy or .json files
+    generate           continue texts with a language model and its tokenizer
     map_batches        a lazy Dask array of results; distributed.map_inputs runs over folders of files
 
 Read and change models:
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from irrun.errors import TimeLimitError as TimeLimitError
     from irrun.errors import UnsupportedError as UnsupportedError
     from irrun.export import export_onnx as export_onnx
+    from irrun.generation import generate as generate
     from irrun.inspection.profiling import Profile as Profile
     from irrun.inspection.profiling import profile as profile
     from irrun.ir.extract import extract as extract
@@ -109,6 +111,7 @@ _PUBLIC = {
     "compile_model": "irrun.runtime.request",
     "distributed": "",
     "export_onnx": "irrun.export.api",
+    "generate": "irrun.generation",
     "extract": "irrun.ir.extract",
     "inspection": "",
     "install_as_openvino": "irrun.openvino.install",

@@ -28,6 +28,7 @@ __all__ = ["ExampleCommand", "InputOption", "RunOption", "main"]
 #: Command -> description, in the order of the help. Each command lives in the module of its name.
 COMMANDS = {
     "run": "Run a model and print or save its outputs.",
+    "generate": "Continue texts with a language model and its tokenizer.",
     "map": "Run a model over many inputs, on all cores or a cluster.",
     "info": "Show the inputs, outputs and operations of a model.",
     "upgrade": "Convert an older IR (v2 to v10) to IR v11.",

@@ -14,6 +14,7 @@ records. What a record states is believed only if its files are intact.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -171,7 +172,9 @@ class ResultStore:
         folder = self.root.joinpath(*names)
         try:
             group = open_group(folder, "a")
-            if not dict(group.attrs):
+            # Zarr opens groups whose metadata lacks a type, but does not list them.
+            has_type = json.loads((folder / "zarr.json").read_bytes()).get("node_type") == "group"
+            if has_type and not dict(group.attrs):
                 return group
         except Exception:  # Zarr raises many types of exceptions for invalid metadata
             pass

@@ -88,6 +88,7 @@ def replace_text(name, before, after):
         (replace_text("y/zarr.json", '"NaN"', "0.0"), COUNT),
         (write_into("zarr.json", "[]"), 0),
         (write_into("rows/zarr.json", "{"), 0),
+        (write_into("rows/zarr.json", '{"zarr_format": 3}'), 0),
         (lambda output: (output / "zarr.json").unlink(), 0),
         (lambda output: shutil.rmtree(output / "rows"), 0),
         (lambda output: (output / "rows/status/c/0").unlink(), 0),

@@ -1,0 +1,97 @@
+"""`irrun generate`: continue texts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from irrun.cli import ExampleCommand
+from irrun.cli.numbers import IntegerRange, NumberRange
+from irrun.cli.options import setting_options
+
+if TYPE_CHECKING:
+    from irrun.generation import GeneratedText
+    from irrun.runtime.options import RunSettings
+
+__all__ = ["command"]
+
+#: Length of the text if neither an option nor the folder states it.
+DEFAULT_LENGTH = 256
+
+
+@click.command(
+    "generate",
+    cls=ExampleCommand,
+    examples=[
+        'irrun generate examples/text_generation "Once there was a clever cat named Zoe"',
+        'irrun generate FOLDER "Why is the sky blue?" --max-new-tokens 100 --do-sample --temperature 0.7 --rng-seed 1',
+        "irrun generate FOLDER - --json < prompt.txt",
+    ],
+)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("prompts", nargs=-1, required=True, metavar="PROMPT...")
+@click.option("--max-new-tokens", type=IntegerRange(min=1), metavar="N", help="Largest number of generated tokens.")
+@click.option("--min-new-tokens", type=IntegerRange(min=0), metavar="N", help="Smallest number of generated tokens.")
+@click.option("--do-sample", is_flag=True, default=None, help="Draw tokens at random, not the most probable ones.")
+@click.option("--temperature", type=NumberRange(min=0), metavar="T", help="Above 1: more varied; below 1: less.")
+@click.option("--top-k", type=IntegerRange(min=0), metavar="N", help="Draw from the N most probable tokens.")
+@click.option(
+    "--top-p", type=NumberRange(min=0, max=1), metavar="P", help="Draw from tokens of this probability in all."
+)
+@click.option(
+    "--min-p", type=NumberRange(min=0, max=1), metavar="P", help="Draw from tokens with this share of the best."
+)
+@click.option("--rng-seed", type=IntegerRange(min=0), metavar="N", help="Seed of the random numbers.")
+@click.option("--repetition-penalty", type=NumberRange(min=0), metavar="X", help="Above 1: repeat less.")
+@click.option("--presence-penalty", type=NumberRange(min=-2, max=2), metavar="X", help="Above 0: more new tokens.")
+@click.option("--frequency-penalty", type=NumberRange(min=-2, max=2), metavar="X", help="The same, by occurrences.")
+@click.option("--stop-strings", multiple=True, metavar="TEXT", help="End at this text. May be repeated.")
+@click.option("--ignore-eos", is_flag=True, default=None, help="Do not end at the token that ends a text.")
+@click.option("--echo", is_flag=True, default=None, help="Print the prompt as well.")
+@setting_options()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(folder: Path, prompts: tuple[str, ...], settings: RunSettings, as_json: bool, **options: Any) -> None:
+    """Continue texts with the models of a folder that optimum-intel exported.
+
+    FOLDER holds openvino_tokenizer.xml, openvino_model.xml and openvino_detokenizer.xml. The text is printed while it
+    is generated; the speed is printed at the end, on a terminal only. PROMPT is a text, or - for standard input.
+
+    Options have the names and meanings of OpenVINO GenAI's GenerationConfig. Their defaults are in
+    generation_config.json of FOLDER.
+    """
+    from irrun.generation import TextGenerator
+
+    generator = TextGenerator(folder, **vars(settings))
+    values = {name: value for name, value in options.items() if value is not None and value != ()}
+    config = generator.config.replace(values)
+    if config.max_new_tokens is None and config.max_length is None:
+        config = config.replace({"max_new_tokens": DEFAULT_LENGTH})
+    results = []
+    for number, text in enumerate(prompts):
+        prompt = sys.stdin.read().rstrip("\n") if text == "-" else text
+        if as_json:
+            results.append(generator.generate(prompt, config))
+            continue
+        if number:
+            click.echo("")
+        result = generator.generate(prompt, config, _write)
+        click.echo("")
+        if sys.stderr.isatty():
+            click.echo(_describe_speed(result), err=True)
+    if as_json:
+        click.echo(json.dumps([vars(result) | {"tokens_per_second": result.tokens_per_second} for result in results]))
+
+
+def _write(part: str) -> None:
+    click.echo(part, nl=False)
+    sys.stdout.flush()
+
+
+def _describe_speed(result: GeneratedText) -> str:
+    count = len(result.tokens)
+    speed = f", {result.tokens_per_second:.3g} tokens per second" if result.tokens_per_second else ""
+    return f"{count} token{'s' if count != 1 else ''}, the first after {result.first_seconds:.3g} s{speed}"

@@ -1,0 +1,8 @@
+"""Text generation with the folders that optimum-intel exports: tokenizer, language model and detokenizer."""
+
+from __future__ import annotations
+
+from irrun.generation.config import GenerationConfig
+from irrun.generation.pipeline import GeneratedText, TextGenerator, generate
+
+__all__ = ["GeneratedText", "GenerationConfig", "TextGenerator", "generate"]

@@ -1,0 +1,176 @@
+"""How tokens are chosen, and when a text ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from irrun.errors import InputError, UnsupportedError
+
+__all__ = ["GenerationConfig"]
+
+#: Fields of OpenVINO GenAI's GenerationConfig that would change the result, with the values that do not.
+_UNSUPPORTED = {"num_beams": 1, "num_beam_groups": 1, "num_return_sequences": 1, "no_repeat_ngram_size": (0, None)}
+
+
+@dataclass(frozen=True)
+class GenerationConfig:
+    """The options of a generation, with the names and meanings of OpenVINO GenAI's GenerationConfig.
+
+    Attributes:
+        max_new_tokens: Largest number of generated tokens; None for the limit of `max_length`.
+        max_length: Largest number of tokens of prompt and text together; None for no limit.
+        min_new_tokens: Smallest number of generated tokens, before which no token ends the text.
+        do_sample: Whether tokens are drawn at random; otherwise, the most probable one is taken.
+        temperature: What scores are divided by before a token is drawn.
+        top_k: Draw from this number of the most probable tokens; 0 for all.
+        top_p: Draw from the most probable tokens whose probabilities sum up to this.
+        min_p: Draw from tokens with at least this share of the largest probability; 0 for all.
+        repetition_penalty: What positive scores of tokens in the prompt or text are divided by.
+        presence_penalty: What is subtracted from the scores of tokens in the text.
+        frequency_penalty: The same, for each occurrence.
+        stop_strings: Texts that end the generation.
+        include_stop_str_in_output: Whether such a text is part of the result.
+        stop_token_ids: Tokens that end the generation, besides `eos_token_id`.
+        eos_token_id: The token that ends a text; None if there is none.
+        ignore_eos: Whether `eos_token_id` and `stop_token_ids` do not end the text.
+        echo: Whether the result begins with the prompt.
+        rng_seed: The seed of the random numbers.
+    """
+
+    max_new_tokens: int | None = None
+    max_length: int | None = None
+    min_new_tokens: int = 0
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    stop_strings: tuple[str, ...] = ()
+    include_stop_str_in_output: bool = False
+    stop_token_ids: tuple[int, ...] = ()
+    eos_token_id: int | None = None
+    ignore_eos: bool = False
+    echo: bool = False
+    rng_seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            InputError: A value is out of range.
+        """
+        for name, low, high in (
+            ("max_new_tokens", 1, math.inf),
+            ("max_length", 1, math.inf),
+            ("min_new_tokens", 0, math.inf),
+            ("top_k", 0, math.inf),
+            ("top_p", 0, 1),
+            ("min_p", 0, 1),
+            ("presence_penalty", -2, 2),
+            ("frequency_penalty", -2, 2),
+            ("rng_seed", 0, 2**32 - 1),
+        ):
+            value = getattr(self, name)
+            if value is None and name.startswith("max_"):
+                continue
+            _check_number(name, value)
+            if not low <= value <= high:
+                limits = f"at least {low}" if high == math.inf else f"{low} to {high}"
+                raise InputError(f"{name} is {value}; expected {limits}")
+        for name in ("temperature", "repetition_penalty"):
+            _check_number(name, getattr(self, name))
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(f"{name} is {getattr(self, name)}; expected a positive number")
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """The tokens that end a text."""
+        if self.ignore_eos:
+            return frozenset()
+        return frozenset(self.stop_token_ids) | ({self.eos_token_id} if self.eos_token_id is not None else set())
+
+    def count_tokens(self, prompt: int) -> int:
+        """Return the largest number of tokens to generate.
+
+        Args:
+            prompt: The number of tokens of the prompt.
+
+        Raises:
+            InputError: Nothing limits the length.
+        """
+        if self.max_new_tokens is not None:
+            return self.max_new_tokens
+        if self.max_length is None:
+            raise InputError("the length of the text has no limit: set max_new_tokens or max_length")
+        return max(self.max_length - prompt, 0)
+
+    @classmethod
+    def read(cls, folder: Path) -> GenerationConfig:
+        """Read generation_config.json of a folder, or return the defaults.
+
+        Args:
+            folder: The folder.
+
+        Raises:
+            InputError: The file is damaged.
+            UnsupportedError: It asks for beam search.
+        """
+        path = folder / "generation_config.json"
+        if not path.exists():
+            return cls()
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {path}: {error}") from None
+        if not isinstance(values, dict):
+            raise InputError(f"{path}: expected a JSON object")
+        return cls().replace(values, str(path))
+
+    def replace(self, values: Mapping[str, Any], source: str = "") -> GenerationConfig:
+        """Return a copy with other values. Fields of a file that do not concern the generation are ignored.
+
+        Args:
+            values: The values, by name.
+            source: The file that they are from; empty if a user states them.
+
+        Raises:
+            InputError: A name is unknown, or a value is out of range.
+            UnsupportedError: A value asks for beam search.
+        """
+        where = f"{source}: " if source else ""
+        for name, neutral in _UNSUPPORTED.items():
+            value = values.get(name, neutral)
+            if value != neutral and value not in (neutral if isinstance(neutral, tuple) else (neutral,)):
+                raise UnsupportedError(f"{where}{name}={value} is not supported; the text is generated token by token")
+        fields = {field.name: field for field in dataclasses.fields(self)}
+        changes: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in fields:
+                if not source and name not in _UNSUPPORTED:
+                    raise InputError(f"unknown option {name}; expected one of {', '.join(sorted(fields))}")
+                continue
+            default = fields[name].default
+            if name == "eos_token_id" and isinstance(value, (list, tuple)):  # several tokens end a text
+                changes["stop_token_ids"] = (*changes.get("stop_token_ids", self.stop_token_ids), *map(int, value))
+                continue
+            if value is None and default is not None:
+                continue
+            changes[name] = tuple(value) if isinstance(default, tuple) else value
+        try:
+            return dataclasses.replace(self, **changes)
+        except InputError as error:
+            raise InputError(f"{where}{error.message}") from None
+
+
+def _check_number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{name} is {value!r}; expected a number")

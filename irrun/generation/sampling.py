@@ -1,0 +1,131 @@
+"""The choice of the next token from its scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.generation.config import GenerationConfig
+
+__all__ = ["Sampler"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Sampler:
+    """Chooses the tokens of one text.
+
+    Random numbers are the outputs of std::mt19937 with the seed of the configuration, and candidates have the order
+    that OpenVINO GenAI gives them, so that it draws the same tokens from the same scores.
+
+    Args:
+        config: The configuration.
+        prompt: The tokens of the prompt.
+    """
+
+    def __init__(self, config: GenerationConfig, prompt: Sequence[int]) -> None:
+        self._config = config
+        self._prompt = prompt
+        self._counts: Counter[int] = Counter()
+        self._random = np.random.RandomState(config.rng_seed)
+
+    def choose(self, scores: Array) -> int:
+        """Return the next token.
+
+        Args:
+            scores: f32 of shape [vocabulary].
+        """
+        scores = self._penalize(np.array(scores, np.float32))
+        token = self._draw(scores) if self._config.do_sample else int(scores.argmax())
+        self._counts[token] += 1
+        return token
+
+    def _penalize(self, scores: Array) -> Array:
+        config = self._config
+        if self._counts.total() < config.min_new_tokens:
+            scores[[token for token in config.end_tokens if token < len(scores)]] = 0  # as in OpenVINO GenAI
+        if config.repetition_penalty != 1:
+            seen = np.array(sorted({*self._prompt, *self._counts}), np.int64)
+            values = scores[seen].astype(np.float64)
+            penalty = config.repetition_penalty
+            scores[seen] = np.where(values >= 0, values / penalty, values * penalty)
+        tokens = np.array(list(self._counts), np.int64)
+        occurrences = np.array(list(self._counts.values()), np.float64)
+        for penalties in (config.presence_penalty, config.frequency_penalty * occurrences):
+            values = scores[tokens].astype(np.float64)
+            scores[tokens] = values - penalties * np.where(values >= 0, 1, -1)
+        return scores
+
+    def _draw(self, scores: Array) -> int:
+        config = self._config
+        tokens = np.arange(len(scores))
+        if 0 < config.top_k < len(scores):
+            tokens = np.array(_select_largest(scores, config.top_k))
+            scores = scores[tokens]
+        weights: Array = np.exp((scores - scores.max()) * np.float32(1 / config.temperature))
+        if config.min_p > 0:
+            is_kept = weights >= np.float32(config.min_p)  # the largest weight is 1
+            tokens, weights = tokens[is_kept], weights[is_kept]
+        if config.top_p < 1:
+            order = np.argsort(-weights, kind="stable")
+            sums = np.cumsum(weights[order] / weights.sum(dtype=np.float32), dtype=np.float32)
+            order = order[: np.searchsorted(sums, config.top_p, "right") + 1]
+            tokens, weights = tokens[order], weights[order]
+        sums = np.cumsum(weights, dtype=np.float32)
+        index = int(np.searchsorted(sums, sums[-1] * self._make_uniform(), "right"))
+        return int(tokens[min(index, len(tokens) - 1)])
+
+    def _make_uniform(self) -> np.float32:
+        """Return a number in [0, 1) as std::uniform_real_distribution<float> makes it."""
+        number = np.float32(self._random.randint(0, 1 << 32, dtype=np.uint32)) / np.float32(2**32)
+        return min(number, np.nextafter(np.float32(1), np.float32(0)))
+
+
+def _select_largest(scores: Array, count: int) -> list[int]:
+    """Return the positions of the largest scores, in the order of the heap in which the C++ library collects them.
+
+    The order decides which token a random number selects.
+
+    Args:
+        scores: f32 of shape [vocabulary].
+        count: How many.
+    """
+    heap = list(range(count))
+    values = scores.tolist()
+    for start in range((count - 2) // 2, -1, -1):
+        _sift(heap, values, start, count, heap[start])
+    position = count
+    while True:
+        larger = np.flatnonzero(scores[position:] > values[heap[0]])
+        if not larger.size:
+            return heap
+        position += int(larger[0])
+        if count > 1:
+            _sift(heap, values, 0, count - 1, heap[-1])
+        heap[-1] = position
+        _rise(heap, values, count - 1, 0, position)
+        position += 1
+
+
+def _sift(heap: list[int], values: list[float], hole: int, count: int, item: int) -> None:
+    """Fill a hole of a heap of the smallest values: move it to a leaf, and let the item rise from there."""
+    top = hole
+    while (child := 2 * hole + 2) < count:
+        if values[heap[child]] > values[heap[child - 1]]:
+            child -= 1
+        heap[hole] = heap[child]
+        hole = child
+    if child == count:
+        heap[hole] = heap[child - 1]
+        hole = child - 1
+    _rise(heap, values, hole, top, item)
+
+
+def _rise(heap: list[int], values: list[float], hole: int, top: int, item: int) -> None:
+    while hole > top and values[heap[(hole - 1) // 2]] > values[item]:
+        heap[hole] = heap[(hole - 1) // 2]
+        hole = (hole - 1) // 2
+    heap[hole] = item
