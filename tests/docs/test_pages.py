@@ -19,7 +19,7 @@ import pytest
 import irrun
 from docs.files import write_files
 from docs.pages import Page, compare_outputs, parse_commands, read_blocks
-from irrun.ops._support import registry
+from irrun.ops._support import autoload, registry
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").glob("*.md"))]
@@ -57,6 +57,7 @@ def folder(files, tmp_path, monkeypatch):
     monkeypatch.chdir(path)
     # Commands that irrun starts, such as `python`, come from this environment.
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    autoload.load_all()  # what is loaded later would be lost
     monkeypatch.setattr(registry._registry, "_extensions", dict(registry._registry._extensions))
     servers: list[HTTPServer] = []
 
