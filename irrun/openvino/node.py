@@ -42,6 +42,9 @@ class Node(ConstantValue, NodeData):
         name: The friendly name; by default it is derived from the type.
     """
 
+    #: Lets arrays on the left of an operator leave it to the node.
+    __array_ufunc__ = None
+
     def __repr__(self) -> str:
         name = self.get_friendly_name()
         ports = [self._get_port(i) for i in range(len(self._ports))]
@@ -135,7 +138,13 @@ class Node(ConstantValue, NodeData):
         return [Input(self, i) for i in range(len(self._sources))]
 
     def input(self, input_index: int) -> Input:
-        """Return an input."""
+        """Return an input.
+
+        Raises:
+            RuntimeError: There is no such input.
+        """
+        if not 0 <= input_index < len(self._sources):
+            raise RuntimeError(f"node {self!r} has no input {input_index}, it has {len(self._sources)}")
         return self.inputs()[input_index]
 
     def input_value(self, index: int) -> Output:
@@ -348,6 +357,9 @@ def create_node(
         raise RuntimeError(f"Couldn't create node factory: {node_type} of {version} is not registered")
     converted = convert_attributes(operation, attributes or {})
     node = Node(operation.type, version, as_outputs(arguments), converted, name)
+    needed = sum(not item.optional for item in operation.inputs)
+    if len(node._sources) < needed:
+        raise RuntimeError(f"{node_type} of {version} needs {needed} inputs, found {len(node._sources)}")
     if operation.kind == "elementwise" and "auto_broadcast" in converted and len(node._sources) == 2:
         _check_types(node)
     try:

@@ -123,3 +123,23 @@ def test_dimensions_hold_symbols(ov: Any) -> None:
 def test_factories_refuse_unknown_opsets(ov: Any) -> None:
     with pytest.raises(RuntimeError, match="Unsupported opset version requested"):
         import_submodule(ov, "utils.node_factory").NodeFactory("opset99")
+
+
+def test_nodes_take_part_in_operators_of_arrays(ov: Any) -> None:
+    ops = import_submodule(ov, "opset13")
+    data = ops.parameter([2, 3], np.float32, name="data")
+    product = np.full(3, 2, np.float32) * data
+    assert product.get_type_name() == "Multiply"
+    assert ov.compile_model(ov.Model([product], [data], "m"), "CPU")([np.ones((2, 3), np.float32)])[0].tolist() == [
+        [2, 2, 2],
+        [2, 2, 2],
+    ]
+
+
+def test_missing_inputs_are_refused(ov: Any) -> None:
+    ops, factory = import_submodule(ov, "opset13"), import_submodule(ov, "utils.node_factory")
+    with pytest.raises(RuntimeError):
+        factory.NodeFactory("opset13").create("Relu", [])
+    data = ops.parameter([2, 3], np.float32, name="data")
+    with pytest.raises(RuntimeError):
+        ops.relu(data).input(7)
