@@ -466,3 +466,11 @@ def test_bound_lists_are_independent() -> None:
     first = operation.bind({"sizes": "1,2"})
     first["sizes"].append(3)
     assert operation.bind({"sizes": "1,2"}) == {"sizes": [1, 2]}
+
+
+def test_a_numbered_opset_is_not_the_name_of_another_one() -> None:
+    with pytest.raises(TypeError, match="opset7 is a numbered opset, expected since=7"):
+        irrun.op("Gelu", opset="opset7")(lambda x: x)
+    with pytest.raises(TypeError, match="opset12 is a numbered opset, expected since=12"):
+        Operation.from_function(lambda x: x, "Gelu", opset="opset12")
+    assert Operation.from_function(lambda x: x, "Gelu", opset="opset_of_mine").opset == "opset_of_mine"

@@ -16,7 +16,7 @@ import numpy as np
 from irrun.arguments import check_choice, check_integer, check_list, check_text, describe_value
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
-from irrun.numerals import parse_float, parse_integer
+from irrun.numerals import is_decimal, parse_float, parse_integer
 from irrun.ops._support.card import Card, Folding, Kind
 from irrun.ops._support.context import BodyRunner, InputShapes, OutputCount, State, Variables
 from irrun.ops._support.flops import Call
@@ -172,8 +172,8 @@ class Operation(Card):
             card: What else is true of the operation; see `Card`.
 
         Raises:
-            TypeError: Neither or both of `since` and `opset` are passed, `function` is not a function, or one of its
-                parameters is neither an input nor an attribute of a supported type.
+            TypeError: Neither or both of `since` and `opset` are passed, `opset` is a numbered opset, `function` is not
+                a function, or one of its parameters is neither an input nor an attribute of a supported type.
         """
         if (since is None) == (opset is None):
             raise TypeError("an operation requires either since= or opset=")
@@ -183,6 +183,8 @@ class Operation(Card):
         check_text("category", category)
         if opset is not None:
             check_text("opset", opset, "the name of an opset, such as 'extension'")
+            if opset.startswith("opset") and is_decimal(opset[len("opset") :]):
+                raise TypeError(f"{opset} is a numbered opset, expected since={int(opset[len('opset') :])}")
         if since is not None:
             since = check_integer("since", since, 1)
         for name, choices in (("kind", typing.get_args(Kind)), ("folding", typing.get_args(Folding))):
