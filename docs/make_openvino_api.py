@@ -121,8 +121,8 @@ behave differently, "missing" ones do not exist.
   PERFORMANCE_HINT_NUM_REQUESTS and PERF_COUNT have an effect.
 - `convert_model` and files of other frameworks raise an error that names what to install.
 - More graphs are accepted. Operators convert numbers to the element type of the node, as in `node + 1`; OpenVINO
-  raises. Logical operations accept numbers, and Sqrt, Floor, Mod and SoftPlus accept booleans and integers. Some values
-  are checked when a model runs: the axes of LRN, NormalizeL2 and Roll, and the condition of Select.
+  raises. Select accepts numbers as the condition, and Sqrt, Floor, Mod and SoftPlus accept booleans and integers. The
+  axes of LRN, NormalizeL2 and Roll are checked when a model runs.
 
 OpenVINO's own Python tests run on irrun from a checkout of OpenVINO, in `src/bindings/python`, with
 `python -m irrun.openvino --replace -m pytest tests/test_graph tests/test_runtime tests/test_transformations`. What they

@@ -370,11 +370,13 @@ def create_node(
 
 
 def _check_types(node: Node) -> None:
-    """Refuse operands of different element types, which kernels would convert."""
+    """Refuse operands of element types that kernels would convert: different ones, and numbers for logical operations."""
     types = [source._data.element_type for source in node._sources if source is not None]
     if None not in types and len(set(types)) > 1:
         names = ", ".join(f"arg{i} element type: {t.name}" for i, t in enumerate(types) if t is not None)
         raise RuntimeError(f"{node!r}: Arguments do not have the same element type ({names}).")
+    if node._type.startswith("Logical") and types[0] not in (None, ElementType.parse("boolean")):
+        raise RuntimeError(f"{node!r}: Operands for logical operators need the element type boolean.")
 
 
 def as_outputs(arguments: Sequence[Any]) -> list[Output | None]:

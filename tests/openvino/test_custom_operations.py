@@ -143,3 +143,11 @@ def test_missing_inputs_are_refused(ov: Any) -> None:
     data = ops.parameter([2, 3], np.float32, name="data")
     with pytest.raises(RuntimeError):
         ops.relu(data).input(7)
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+def test_logical_operations_of_numbers_are_refused(ov: Any, name: str) -> None:
+    ops = import_submodule(ov, "opset13")
+    data = ops.parameter([2, 3], np.float32, name="data")
+    with pytest.raises(RuntimeError, match="boolean"):
+        getattr(ops, name)(data, data)
