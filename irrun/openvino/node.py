@@ -370,7 +370,7 @@ def create_node(
 
 
 def _check_types(node: Node) -> None:
-    """Refuse operands of element types that kernels would convert: different ones, and numbers for logical operations."""
+    """Refuse operands of different element types, and numbers as operands of logical operations."""
     types = [source._data.element_type for source in node._sources if source is not None]
     if None not in types and len(set(types)) > 1:
         names = ", ".join(f"arg{i} element type: {t.name}" for i, t in enumerate(types) if t is not None)
