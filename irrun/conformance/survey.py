@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import platform
 import re
@@ -270,14 +271,12 @@ class _Runner:
     def run(self, operations: Sequence[Key], progress: Progress | None) -> None:
         """Run all cases of operations."""
         tasks = [task for key in operations for task in self._make_tasks(key)]
-        total, done = sum(len(task.numbers) for task in tasks), 0
+        total, numbers = sum(len(task.numbers) for task in tasks), itertools.count(1)
 
         def receive(task: Task, outcome: Outcome) -> None:
-            nonlocal done
-            done += 1
             self._outcomes.setdefault((task.type, task.since), []).append(outcome)
             if progress is not None:
-                progress(done, total)
+                progress(next(numbers), total)
 
         self._pool.run(tasks, receive)
 
