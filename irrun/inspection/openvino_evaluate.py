@@ -38,6 +38,14 @@ class ReferenceModel:
         """Return the model, which keeps the tensors itself."""
         return self
 
+    def get_compiled_model(self) -> ReferenceModel:
+        """Return the model, which is its own request."""
+        return self
+
+    def query_state(self) -> list[Any]:
+        """Return no variables, which the reference implementation does not show."""
+        return []
+
     def set_input_tensor(self, number: int, tensor: Any) -> None:
         """Set an input."""
         self._arguments[number] = tensor

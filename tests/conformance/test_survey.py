@@ -72,7 +72,9 @@ def test_command_writes_a_page_and_a_table(tmp_path, capsys, monkeypatch):
     assert lines[0].split() == ["operation", "cases", "agree", "differ", "refused", "crashed", "finding"]
     assert "HSwish of large numbers is infinite" in lines[1]
     assert lines[-1] == "wrote page.html"
-    assert "reference-h-swish" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "reference-h-swish" in page
+    assert "irrun compare page/HSwish-4/1/model.xml --against openvino:reference" in page
     assert (tmp_path / "page" / "HSwish-4" / "1" / "model.xml").exists()
 
 

@@ -148,9 +148,7 @@ def test_files_of_configurations_are_read(tmp_path):
 def test_other_models_are_refused(tmp_path):
     folder = copy_example(tmp_path)
     (folder / "model.xml").unlink()
-    with pytest.raises(
-        irrun.InputError, match=r"has no .* or openvino_model.xml or model.xml"
-    ):
+    with pytest.raises(irrun.InputError, match=r"has no .* or openvino_model.xml or model.xml"):
         TextGenerator(folder)
     shutil.copy(write(tmp_path, chain("Relu")), folder / "openvino_model.xml")
     with pytest.raises(irrun.ModelError, match=r"the inputs of the language model are .*; expected input_ids"):

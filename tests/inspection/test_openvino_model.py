@@ -397,6 +397,28 @@ def test_requested_precision_is_used(path):
         assert compare(path, "openvino:bf16", X).precision == "bf16"
 
 
+# The reference implementation
+
+
+def test_reference_implementation_computes_all_values(path):
+    result = compare(path, "openvino:reference", X)
+    assert result.agrees
+    assert result.precision == "declared"
+    assert [layer.key for layer in result.layers] == KEYS[: len(result.layers)]
+
+
+def test_reference_implementation_computes_dynamic_shapes(tmp_path):
+    path = write(tmp_path, chain("HSwish", "Relu", shape=(-1, 3), versions=("opset4", "opset1")))
+    large = np.full((2, 3), 3e38, np.float32)  # squared before it is divided
+    assert not compare(path, "openvino:reference", large).agrees
+    assert compare(path, "openvino:reference", X).agrees
+
+
+def test_operations_without_reference_implementation_are_an_error(tmp_path):
+    with pytest.raises(ExecutionError, match="OpenVINO: "):
+        compare(write(tmp_path, chain("Relu", "Elu", data=("", 'alpha="1"'))), "openvino:reference", X)
+
+
 # Errors
 
 
