@@ -58,7 +58,7 @@ def command(folder: Path, prompts: tuple[str, ...], settings: RunSettings, as_js
     """Continue texts with the models of a folder that optimum-intel exported.
 
     FOLDER holds openvino_tokenizer.xml, openvino_model.xml and openvino_detokenizer.xml. The text is printed while it
-    is generated; the speed is printed at the end, on a terminal only. PROMPT is a text, or - for standard input.
+    is generated; the speed is printed at the end, to standard error. PROMPT is a text, or - for standard input.
 
     Options have the names and meanings of OpenVINO GenAI's GenerationConfig. Their defaults are in
     generation_config.json of FOLDER.
@@ -80,8 +80,7 @@ def command(folder: Path, prompts: tuple[str, ...], settings: RunSettings, as_js
             click.echo("")
         result = generator.generate(prompt, config, _write)
         click.echo("")
-        if sys.stderr.isatty():
-            click.echo(_describe_speed(result), err=True)
+        click.echo(_describe_speed(result), err=True)
     if as_json:
         click.echo(json.dumps([vars(result) | {"tokens_per_second": result.tokens_per_second} for result in results]))
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -212,6 +212,26 @@ class _Writer:
     def _pass_on(self, text: str) -> bool:
         part, self._written = text[self._written :], max(self._written, len(text))
         return self._streamer is not None and bool(part) and self._streamer(part) is True
+
+
+@overload
+def generate(
+    folder: str | Path,
+    prompts: str,
+    config: GenerationConfig | Mapping[str, Any] | None = None,
+    streamer: Callable[[str], object] | None = None,
+    **options: Any,
+) -> GeneratedText: ...
+
+
+@overload
+def generate(
+    folder: str | Path,
+    prompts: list[str] | tuple[str, ...],
+    config: GenerationConfig | Mapping[str, Any] | None = None,
+    streamer: Callable[[str], object] | None = None,
+    **options: Any,
+) -> list[GeneratedText]: ...
 
 
 def generate(

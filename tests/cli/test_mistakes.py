@@ -105,7 +105,7 @@ def test_input_without_its_option_is_explained(model, tmp_path, capsys):
 
 
 def test_similar_command_is_suggested(model, capsys):
-    assert "check; did you mean profile?" in call(capsys, "prfile", model)[2]
+    assert "conformance; did you mean profile?" in call(capsys, "prfile", model)[2]
     assert "did you mean" not in call(capsys, "zzz", model)[2]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from irrun.cli.terminal import measure_width
 
 pytestmark = needs_terminal
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Commands in a folder with models and inputs. Some use what others wrote.
 CALLS = {
     "run": ["run", "model.xml", "--input", "x.npy"],
@@ -44,10 +46,11 @@ CALLS = {
     "profile": ["profile", "model.xml", "--input", "x.npy", "--runs", "1"],
     "bench": ["bench", "model.xml", "--input", "x.npy", "--runs", "1"],
     "check": ["check", "model.xml", "--input", "x.npy", "--as", "f16"],
+    "generate": ["generate", str(EXAMPLES / "text_generation"), "Once there was", "--max-new-tokens", "5"],
     "conformance": ["conformance", "--ops", "Nothing*"],
 }
 #: What is measured differs between runs, and so does the size of a file with times.
-MEASURED = ("profile", "report", "bench")
+MEASURED = ("profile", "report", "bench", "generate")
 #: Commands that observe each value.
 OBSERVING = ("run --show", "run --trace", "run --check", "run --dump", "trace", "debug")
 NUMBER = re.compile(r"(?<![\w.…/])[-+]?\d[\d.]*(?:e[-+]\d+)?(?![\w.…/])")
