@@ -42,7 +42,7 @@ ISTFT = {"center": False, "normalized": False}
 #: Number of operations per element of the result -> operations.
 PER_ELEMENT = {
     0: "Assign BatchToSpace Broadcast Concat Convert ConvertLike ConvertPromoteTypes DepthToSpace ExtractImagePatches "
-    "Eye Gather GatherElements GatherND GatherTree Identity If Loop OneHot Pad ReadValue ReorgYolo Reshape Reverse "
+    "Eye Gather GatherElements GatherND GatherTree Identity If Loop OneHot PaKVReorder Pad ReadValue ReorgYolo Reshape Reverse "
     "ReverseSequence Roll ScatterUpdate Select ShapeOf ShuffleChannels Slice SliceScatter SpaceToBatch SpaceToDepth "
     "SparseFillEmptyRows Split Squeeze StridedSlice StringTensorPack StringTensorUnpack TensorIterator Tile Transpose "
     "Unsqueeze VariadicSplit",
