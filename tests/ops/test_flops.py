@@ -44,8 +44,8 @@ PER_ELEMENT = {
     0: "Assign BatchToSpace Broadcast Concat Convert ConvertLike ConvertPromoteTypes DepthToSpace ExtractImagePatches "
     "Eye Gather GatherElements GatherND GatherTree Identity If Loop OneHot PaKVReorder Pad ReadValue ReorgYolo Reshape "
     "Reverse ReverseSequence Roll ScatterUpdate Select ShapeOf ShuffleChannels Slice SliceScatter SpaceToBatch "
-    "SpaceToDepth SparseFillEmptyRows Split Squeeze StridedSlice StringTensorPack StringTensorUnpack TensorIterator Tile "
-    "Transpose Unsqueeze VariadicSplit",
+    "SpaceToDepth SparseFillEmptyRows Split Squeeze StridedSlice StringTensorPack StringTensorUnpack TensorIterator "
+    "Tile Transpose Unsqueeze VariadicSplit",
     1: "Abs Acos Acosh Add Asin Asinh Atan Atanh BitwiseAnd BitwiseLeftShift BitwiseNot BitwiseOr BitwiseRightShift "
     "BitwiseXor Ceiling Cos Cosh CumSum Divide Equal Erf ErfInv Exp Floor FloorMod Greater GreaterEqual IsFinite IsInf "
     "IsNaN Less LessEqual Log LogicalAnd LogicalNot LogicalOr LogicalXor Maximum Minimum Mod Multiply Negative "
