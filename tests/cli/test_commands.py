@@ -160,7 +160,8 @@ def test_first_line_of_a_comparison_names_the_layer_and_its_error():
     first = LayerComparison("conv1", "Convolution", "conv1", "name", own, own, "adds", 1e-6, "")
 
     def describe(*layers, agrees=False, total=1):
-        return Comparison(agrees, "x", "f32", list(layers), [], total).describe()
+        causes = {layer.path: layer for layer in reversed(layers) if layer.verdict == "adds"}
+        return Comparison(agrees, "x", "f32", list(layers), [], total, causes=[*reversed(causes.values())]).describe()
 
     text = "conv1 (Convolution) is the first layer that adds an error"
     assert describe(first) == f"{text} (max abs 0.25, SQNR 12.3 dB)"

@@ -228,7 +228,6 @@ def test_weights_may_begin_like_text(with_constant):
         "extract {path} --outputs a -o out.xml",
         "trace {path}",
         "compare {path} f64",
-        "compare {ir} {path} -i ones",
         "reduce {path} --against f64",
         "profile {path}",
         "check {path}",
@@ -240,11 +239,20 @@ def test_commands_report_other_formats(arguments, tmp_path, capsys, monkeypatch)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "model.onnx"
     path.write_bytes(b"\x08\x0a\x12\x07pytorch")
-    ir = write(tmp_path, chain("Relu"))
-    code, out, err = call(capsys, *(word.format(path=path, ir=ir) for word in arguments.split()))
+    code, out, err = call(capsys, *(word.format(path=path) for word in arguments.split()))
     assert (code, out) == (2, "")
     message = f"{path} is an ONNX model; irrun reads OpenVINO IR (.xml): convert it with `ovc {path}`"
     assert err == f"irrun: {message} (pip install openvino)\n"
+
+
+def test_compare_reports_onnx_models_that_do_not_load(tmp_path, capsys):
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"\x08\x0a\x12\x07pytorch")
+    code, out, err = call(capsys, "compare", write(tmp_path, chain("Relu")), path, "-i", "ones")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"irrun: onnxruntime cannot run {path}: ")
+    assert err.count("\n") == 1
 
 
 def test_short_form_reports_files_that_do_not_exist(capsys):
