@@ -22,7 +22,7 @@ class Visit:
         problems: Errors, messages on the console, dialogs, and requests for anything but the file.
     """
 
-    def __init__(self, context: Any, path: Path) -> None:
+    def __init__(self, context: Any, path: Path, fragment: str = "") -> None:
         self.problems: list[str] = []
         self.page = context.new_page()
         self.page.set_default_timeout(TIMEOUT)
@@ -30,7 +30,7 @@ class Visit:
         self.page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         self.page.on("dialog", self._dismiss)
         self.page.on("request", lambda request: self._check(request.url, path.as_uri()))
-        self.page.goto(path.as_uri())
+        self.page.goto(path.as_uri() + fragment)
         self.page.wait_for_selector("html[data-ready=true]")
 
     def search(self, text: str) -> None:
@@ -52,7 +52,7 @@ class Visit:
         dialog.dismiss()
 
     def _check(self, url: str, expected: str) -> None:
-        if url != expected and not url.startswith("data:"):
+        if url.partition("#")[0] != expected and not url.startswith("data:"):
             self.problems.append(f"request: {url}")
 
 
@@ -78,8 +78,8 @@ def visit(browser: Any) -> Iterator[Any]:
     context = browser.new_context(viewport=viewport, color_scheme="light", reduced_motion="reduce")
     visits: list[Visit] = []
 
-    def open_page(path: Path) -> Visit:
-        visits.append(Visit(context, path))
+    def open_page(path: Path, fragment: str = "") -> Visit:
+        visits.append(Visit(context, path, fragment))
         return visits[-1]
 
     yield open_page

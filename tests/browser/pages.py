@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from ir_text import layer, net, port, write
 
 from irrun.inspection.report import make_report
 
-__all__ = ["HOSTILE", "write_branch_report", "write_deep_report", "write_hostile_report", "write_large_report"]
+__all__ = [
+    "EXAMPLE",
+    "HOSTILE",
+    "write_branch_report",
+    "write_broken_report",
+    "write_deep_report",
+    "write_hostile_report",
+    "write_large_report",
+]
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "date_translation"
 #: A text that would run a script if it were part of the page as HTML.
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -71,6 +83,14 @@ def write_deep_report(folder: Path) -> Path:
     return _write_report(folder / "deep.html", path, image, against="f64")
 
 
+def write_broken_report(folder: Path) -> Path:
+    """Write the report of the example with a wrong weight in its loop, compared with the example."""
+    sys.argv = ["plant_bug.py", str(folder / "broken.xml")]
+    runpy.run_path(str(EXAMPLE / "plant_bug.py"), run_name="__main__")
+    text = np.load(EXAMPLE / "input.npy")
+    return _write_report(folder / "broken.html", folder / "broken.xml", text, against=EXAMPLE / "model.xml")
+
+
 def write_branch_report(folder: Path) -> Path:
     """Write the report of an If whose executed branch contains a Loop of 5 iterations. This requires OpenVINO."""
     import openvino as ov
@@ -107,6 +127,6 @@ def _get_output(text: str) -> int:
     return 0 if 'type="Parameter"' in text else 2
 
 
-def _write_report(path: Path, model: Path, *inputs: np.ndarray, **options: str) -> Path:
+def _write_report(path: Path, model: Path, *inputs: np.ndarray, **options: Any) -> Path:
     path.write_text(make_report(model, list(inputs), **options), encoding="utf-8")
     return path

@@ -2,30 +2,68 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from browser.pages import HOSTILE, write_branch_report, write_deep_report, write_hostile_report, write_large_report
+from browser.pages import (
+    EXAMPLE,
+    HOSTILE,
+    write_branch_report,
+    write_broken_report,
+    write_deep_report,
+    write_hostile_report,
+    write_large_report,
+)
 from irrun.inspection.report import make_report
 
 pytestmark = pytest.mark.browser
-
-DATE_TRANSLATION = Path(__file__).parents[2] / "examples" / "date_translation"
 
 
 @pytest.fixture(scope="module")
 def date_report(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "date.html"
-    inputs = {"text": np.load(DATE_TRANSLATION / "input.npy")}
-    path.write_text(make_report(DATE_TRANSLATION / "model.xml", inputs), encoding="utf-8")
+    inputs = {"text": np.load(EXAMPLE / "input.npy")}
+    path.write_text(make_report(EXAMPLE / "model.xml", inputs), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
 def deep_report(tmp_path_factory):
     return write_deep_report(tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="module")
+def broken_report(tmp_path_factory):
+    return write_broken_report(tmp_path_factory.mktemp("broken"))
+
+
+def test_page_opens_at_the_layer_that_adds_most_of_the_error(visit, broken_report):
+    opened = visit(broken_report)
+    page = opened.page
+    assert "LSTMCell" in opened.get_selected()
+    assert "1 layer adds an error" in page.inner_text("#subtitle")
+    finding = page.locator("#panel .causes li")
+    assert finding.count() == 1
+    assert "beam_search[0]/decoder" in finding.inner_text()
+    assert "differs in" in finding.locator(".reason").inner_text()
+    assert finding.get_attribute("aria-current") == "true"
+    assert page.inner_text("#nodes .faulty.selected .badge") == "1"
+    view, node = (page.locator(selector).bounding_box() for selector in ("#canvas", "#nodes .selected"))
+    assert view["x"] < node["x"] < view["x"] + view["width"] - node["width"]
+    page.click("#panel .path button")  # the overview has the list too
+    assert page.locator("#panel .causes li[aria-current]").count() == 0
+    page.click("[data-zoom=close]")
+    assert page.locator("#nodes .faulty .badge").count() == 1
+    page.click("#panel .causes button")
+    assert "LSTMCell" in opened.get_selected()
+
+
+def test_keys_with_iterations_open_these(visit, date_report):
+    opened = visit(date_report, "#beam_search[2]/decoder")
+    assert "beam_search[2]/decoder" in opened.page.inner_text("#panel .key")
+    opened.search("beam_search[7]/decoder")
+    assert "beam_search[7]/decoder" in opened.page.inner_text("#panel .key")
+    assert opened.page.locator("#nodes .slider input").input_value() == "7"
 
 
 def test_search_finds_and_focuses_a_layer(visit, date_report):
@@ -191,8 +229,8 @@ def test_errors_are_shown(visit, deep_report):
 def test_hostile_names_are_shown_as_text(visit, tmp_path):
     opened = visit(write_hostile_report(tmp_path))
     page = opened.page
-    assert page.inner_text("h1") == HOSTILE
-    assert page.title().startswith(HOSTILE)
+    assert page.inner_text("h1") == f"hostile.xml {HOSTILE}"
+    assert page.title().startswith(f"hostile.xml · {HOSTILE}")
     opened.search("Relu")
     assert HOSTILE in page.inner_text("#panel")
     assert "\\u202eRelu" in page.inner_text("#panel .key")

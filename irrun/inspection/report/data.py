@@ -17,8 +17,8 @@ from irrun.inspection.comparing import compare
 from irrun.inspection.comparison import Comparison, LayerComparison
 from irrun.inspection.metrics import Metrics
 from irrun.inspection.report.collection import Collector, Timer, collect_trace
-from irrun.inspection.report.structure import Structure
-from irrun.inspection.report.summaries import shorten
+from irrun.inspection.report.structure import Structure, name_model
+from irrun.inspection.report.summaries import MAX_TEXT, shorten
 from irrun.inspection.trace import Trace
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
@@ -62,9 +62,8 @@ class Report:
 
     @property
     def title(self) -> str:
-        """The name of the model."""
-        model = self.structure.model
-        return shorten(model.name or (model.path.stem if model.path else "model"), 200)
+        """The name of the file, and that of the model if it says more."""
+        return " · ".join(name_model(self.structure.model))
 
     def to_json(self) -> dict[str, Any]:
         """Return the data of the page."""
@@ -75,7 +74,7 @@ class Report:
             "format": 1,
             "irrun": irrun.__version__,
             "model": {
-                "name": self.title,
+                "names": name_model(model),
                 "path": shorten(str(model.path)) if model.path else None,
                 "version": model.source_version,
             },
@@ -93,7 +92,7 @@ class Report:
             "iterations": self.collector.iterations,
             "max_iterations": self.collector.max_iterations,
             "pictures": self.collector.pictures.to_json(),
-            "reference": None if self.comparison is None else _describe_reference(self.comparison),
+            "reference": None if self.comparison is None else self.describe_reference(self.comparison),
             "errors": {} if self.comparison is None else self.describe_errors(self.comparison.layers),
             "notes": [escape_unprintable(note) for note in [*self.notes, *self.collector.describe_omissions()]],
         }
@@ -106,16 +105,8 @@ class Report:
         """
         errors: dict[int, dict[str, dict[str, Any]]] = {}
         for layer in layers:
-            try:
-                found = self.structure.table.find_layer(layer.key)
-            except IrrunError:
-                continue
-            number = self.structure.numbers.get(id(found))
-            if number is None:
-                continue
-            depth = self.structure.get_depth(found)
-            tag = ",".join(re.findall(r"\[(\d+)\]/", layer.key)[:depth])
-            if tag and tag not in self.collector.records.get(number, {}):
+            number, tag = self._find_layer(layer.key)
+            if number is None or (tag and tag not in self.collector.records.get(number, {})):
                 continue  # an iteration that is not shown
             errors.setdefault(number, {})[tag] = {
                 "own": _describe_metrics(layer.own),
@@ -124,6 +115,55 @@ class Report:
                 "reason": shorten(layer.reason),
             }
         return errors
+
+    def describe_reference(self, comparison: Comparison) -> dict[str, Any]:
+        """Return what the comparison found, the layers that add an error as `compare` ranks them.
+
+        Args:
+            comparison: The comparison.
+        """
+        causes = []
+        for layer in comparison.causes:
+            number, tag = self._find_layer(layer.key)
+            causes.append(
+                {
+                    "layer": number,
+                    "tag": tag,
+                    "key": shorten(layer.key),
+                    "type": shorten(layer.type, 80),
+                    "reason": shorten(layer.reason),
+                    "own": _describe_metrics(layer.own),
+                    "contribution": _limit_decibels(layer.contribution_db),
+                    "since": [shorten(name) for name in layer.since[:4]],
+                }
+            )
+        return {
+            "name": shorten(comparison.reference),
+            "precision": shorten(comparison.precision),
+            "outcome": comparison.outcome,
+            "summary": shorten(comparison.describe(), 2 * MAX_TEXT),
+            "matched": comparison.matched,
+            "total": comparison.layers_total,
+            "causes": causes,
+            "notes": [shorten(note) for note in comparison.notes],
+            "outputs": [
+                {
+                    "name": shorten(output.name),
+                    "error": None if output.metrics is None else _describe_metrics(output.metrics),
+                    "agrees": output.agrees,
+                }
+                for output in comparison.outputs
+            ],
+        }
+
+    def _find_layer(self, key: str) -> tuple[int | None, str]:
+        """Return the number of a layer and the iterations of the bodies that contain it."""
+        try:
+            found = self.structure.table.find_layer(key)
+        except IrrunError:
+            return None, ""
+        depth = self.structure.get_depth(found)
+        return self.structure.numbers.get(id(found)), ",".join(re.findall(r"\[(\d+)\]/", key)[:depth])
 
 
 def collect_report(
@@ -226,31 +266,14 @@ def _compile(model: Source, settings: RunSettings) -> tuple[CompiledModel, Model
     return settings.compile(source, optimize=False), source
 
 
-def _describe_reference(comparison: Comparison) -> dict[str, Any]:
-    first = comparison.first
-    return {
-        "name": shorten(comparison.reference),
-        "precision": shorten(comparison.precision),
-        "agrees": comparison.agrees,
-        "matched": comparison.matched,
-        "total": comparison.layers_total,
-        "first": None if first is None else shorten(first.key),
-        "notes": [shorten(note) for note in comparison.notes],
-        "outputs": [
-            {
-                "name": shorten(output.name),
-                "error": None if output.metrics is None else _describe_metrics(output.metrics),
-                "agrees": output.agrees,
-            }
-            for output in comparison.outputs
-        ],
-    }
-
-
 def _describe_metrics(metrics: Metrics) -> dict[str, Any]:
     """Return an error for JSON: the SQNR in dB, null if the values are equal, and the largest difference."""
     if metrics.is_exact:
         return {"db": None, "abs": 0}
-    db = max(-999.0, min(999.0, metrics.sqnr_db))
     largest = float(f"{metrics.max_abs:.4g}")
-    return {"db": round(db, 2), "abs": largest if np.isfinite(largest) else str(largest)}
+    return {"db": _limit_decibels(metrics.sqnr_db), "abs": largest if np.isfinite(largest) else str(largest)}
+
+
+def _limit_decibels(db: float | None) -> float | None:
+    """Return an SQNR for JSON, which has no infinities."""
+    return None if db is None or np.isnan(db) else round(max(-999.0, min(999.0, db)), 2)

@@ -20,8 +20,10 @@ __all__ = ["encode_json", "fill_template", "make_policy", "read_asset", "render_
 SCRIPTS = (
     "model.js",
     "format.js",
+    "findings.js",
     "measures.js",
     "pictures.js",
+    "folding.js",
     "layout.js",
     "drawing.js",
     "table.js",

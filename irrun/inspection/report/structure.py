@@ -13,8 +13,10 @@ from irrun.ir.graph import Body, Graph, Layer, Port, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.structure import sort_layers
 
-__all__ = ["Structure"]
+__all__ = ["Structure", "name_model"]
 
+#: Names of files that say nothing without the folder.
+GENERIC_STEMS = ("model", "openvino_model", "saved_model")
 #: Maximum number of layers of a page.
 MAX_LAYERS = 50_000
 #: Maximum number of attributes and of ports of a layer that the page lists.
@@ -84,7 +86,8 @@ class Structure:
         for graph, tag, owner in zip(self.graphs, self._tags, self._owners, strict=True):
             layers = [n for n in sort_layers(graph) if id(n) in self.numbers and not self.is_constant(n)]
             number = None if owner is None else self.numbers[id(owner)]
-            root = self._describe_group(build_groups(layers, paths))
+            edges = [(source.layer, n) for n in layers for source in self.get_sources(n) if source is not None]
+            root = self._describe_group(build_groups(layers, paths, edges))
             description = {"owner": number, "tag": tag, "members": root["members"]}
             if owner is not None:
                 description.update(self._describe_port_map(owner, owner.bodies[tag]))
@@ -156,6 +159,21 @@ class Structure:
             for member in group.members
         ]
         return {"label": group.label, "members": members}
+
+
+def name_model(model: Model) -> list[str]:
+    """Return the name of a model's file, with its folder if the name is generic, and the model's name if it differs.
+
+    Args:
+        model: The model.
+    """
+    names = []
+    if model.path is not None:
+        path = model.path.absolute() if model.path.stem in GENERIC_STEMS else model.path
+        names.append(f"{path.parent.name}/{path.name}" if path.stem in GENERIC_STEMS else path.name)
+    if model.name and (model.path is None or model.name != model.path.stem):
+        names.append(model.name)
+    return [shorten(name, 200) for name in names or ["model"]]
 
 
 def _describe_port(port: Port) -> dict[str, Any]:

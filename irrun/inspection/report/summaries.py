@@ -11,7 +11,7 @@ from irrun.element_types import ElementType
 from irrun.errors import escape_unprintable
 from irrun.inspection.metrics import describe_values, widen
 
-__all__ = ["make_histogram", "shorten", "summarize"]
+__all__ = ["MAX_TEXT", "make_histogram", "shorten", "summarize"]
 
 Array = np.ndarray[Any, Any]
 

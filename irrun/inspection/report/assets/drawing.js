@@ -46,7 +46,9 @@ function fitView({ animate = true, minScale = SCALE_EXTENT[0] } = {}) {
   const margin = 32;
   const scale = Math.min((width - 2 * margin) / worldSize.width, (height - 2 * margin) / worldSize.height, 1.1);
   const k = Math.max(scale, minScale);
-  const x = (width - worldSize.width * k) / 2;
+  const isWide = worldSize.width * k > width - 2 * margin;
+  const start = [...visible.values()].filter((box) => !box.layout).reduce((a, b) => (b.y < a.y ? b : a), { x: 0, y: Infinity, width: 0 });
+  const x = scale < minScale && isWide ? width / 2 - (start.x + start.width / 2) * k : (width - worldSize.width * k) / 2;
   const y = scale >= minScale ? (height - worldSize.height * k) / 2 : margin;
   moveTo(vendor.zoomIdentity.translate(x, y).scale(k), animate);
 }
@@ -169,6 +171,7 @@ function updateNode(element, node) {
   }
   element.setAttribute("aria-label", describeNode(node, text));
   element.title = node.kind === "layer" ? getKey(node.layer) : node.label;
+  markCause(element, node);
   paint(element, node, value);
 }
 
@@ -284,8 +287,9 @@ function drawEdges(edges, { width, height }) {
   edgeLayer.append(createSvg("defs", {}, marker("arrow"), marker("arrow-active")));
   for (const edge of edges) {
     if (edge.points.length < 2) continue;
-    const path = createSvg("path", { d: curve(edge.points), "marker-end": "url(#arrow)" });
+    const path = createSvg("path", { d: edge.isFolded ? roundCorners(edge.points) : curve(edge.points), "marker-end": "url(#arrow)" });
     path.edge = edge;
+    path.classList.toggle("hub", Boolean(edge.isHub));
     edgeLayer.append(path);
   }
 }

@@ -12,6 +12,8 @@ const SIZES = {
 };
 /** Values from and to other groups are drawn one by one up to this number. */
 const MAX_PILLS = 8;
+/** Edges of a value with more consumers in a group are faint and do not affect the layout. */
+const MAX_FAN = 4;
 
 /** The open groups and layers with bodies, by id. */
 const openNodes = new Set([root.id]);
@@ -92,13 +94,15 @@ function placeMembers(group, boxes) {
   graph.setDefaultEdgeLabel(() => ({}));
   for (const [member, box] of boxes) graph.setNode(member.id, { width: box.width, height: box.height });
   const { inner, incoming, outgoing } = connect(group);
+  const hubs = takeHubs(inner);
   for (const [key, edge] of inner) {
     const [source, target] = key.split(" ");
     graph.setEdge(source, target, edge);
   }
   const pills = group === root ? [] : [...addInputPills(graph, incoming), ...addOutputPills(graph, group, outgoing)];
   const isPlaced = runLayout(graph);
-  const { width = 0, height = 0 } = isPlaced ? graph.graph() : placeInColumn(graph);
+  if (!isPlaced) graph.setGraph(placeInColumn(graph));
+  const { width = 0, height = 0 } = group.members.length ? fold(graph) : {};
   const top = getHeaderHeight(group);
   const minWidth = { group: SIZES.groupWidth, body: SIZES.groupWidth, layer: SIZES.bodyWidth }[group.kind];
   const frameWidth = group === root ? width : Math.max(width + 2 * SIZES.padding, minWidth);
@@ -110,15 +114,46 @@ function placeMembers(group, boxes) {
   const edges = graph.edges().map((reference) => {
     const edge = graph.edge(reference);
     const points = (edge.points ?? []).map((point) => ({ x: point.x + shift.x, y: point.y + shift.y }));
-    return { points, sources: edge.sources, targets: edge.targets };
+    return { points, sources: edge.sources, targets: edge.targets, isFolded: edge.isFolded };
   });
   return {
     width: frameWidth,
     height: height + top + (group === root ? 0 : SIZES.padding),
     boxes: [...boxes.values()].map((box) => ({ ...box, ...place(box.node.id) })),
     pills: pills.map((pill) => ({ ...pill, ...place(pill.id) })),
-    edges,
+    edges: [...edges, ...hubs.map(([source, target, edge]) => ({ ...edge, isHub: true, points: connectBoxes(place(source), place(target)) }))],
   };
+}
+
+/** Takes the edges of values with many consumers, such as masks, which would pull a chain apart. */
+function takeHubs(inner) {
+  const targets = new Map();
+  const sources = new Map();
+  for (const key of inner.keys()) {
+    const [source, target] = key.split(" ");
+    targets.set(source, [...(targets.get(source) ?? []), target]);
+    sources.set(target, (sources.get(target) ?? 0) + 1);
+  }
+  const hubs = [];
+  for (const [source, consumers] of targets) {
+    if (consumers.length <= MAX_FAN) continue;
+    for (const target of consumers.slice(1)) {
+      if (sources.get(target) < 2) continue;
+      const key = `${source} ${target}`;
+      hubs.push([source, target, inner.get(key)]);
+      inner.delete(key);
+      sources.set(target, sources.get(target) - 1);
+    }
+  }
+  return hubs;
+}
+
+/** Returns the points of a direct line between two boxes. */
+function connectBoxes(from, to) {
+  const start = { x: from.x + from.width / 2, y: from.y + from.height };
+  const isBelow = to.y > start.y;
+  const end = isBelow ? { x: to.x + to.width / 2, y: to.y } : { x: to.x, y: to.y + to.height / 2 };
+  return [start, end];
 }
 
 function getHeaderHeight(group) {
@@ -183,16 +218,19 @@ function placeInColumn(graph) {
   return { width, height: y };
 }
 
-/** Opens groups, outermost first, until about `limit` nodes are visible. */
-function openFirstGroups(limit = 60) {
+/** Opens the largest groups until the structure of the model is visible: a few dozen nodes, none with most layers. */
+function openFirstGroups({ limit = 64, few = 8, share = 0.15 } = {}) {
+  const isGroup = (node) => node.kind === "group";
   let visible = root.members.length;
-  const queue = [...root.members];
-  while (queue.length) {
-    const node = queue.shift();
-    if (node.kind !== "group" || visible + node.members.length > limit) continue;
+  const closed = root.members.filter(isGroup);
+  while (closed.length) {
+    closed.sort((a, b) => b.layers.length - a.layers.length);
+    const node = closed.shift();
+    const isSmall = node.layers.length < share * root.layers.length && visible >= few;
+    if (isSmall || visible + node.members.length > limit) continue;
     openNodes.add(node.id);
-    visible += node.members.length;
-    queue.push(...node.members);
+    visible += node.members.length - 1;
+    closed.push(...node.members.filter(isGroup));
   }
 }
 

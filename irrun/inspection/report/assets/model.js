@@ -85,7 +85,7 @@ function shortenName(layer) {
   return /^\d+$/.test(pieces.at(-1)) ? pieces.slice(-2).join(".") : pieces.at(-1);
 }
 
-const root = createNode("group", data.model.name, null);
+const root = createNode("group", data.model.names[0], null);
 addMembers(root, graphs[0].members);
 
 /** The number of the layer whose body contains a layer, or null. */
@@ -106,6 +106,26 @@ function getTag(number) {
 /** Returns the chosen iteration of a layer's bodies, which may run less often in other iterations of outer bodies. */
 function getIteration(owner) {
   return Math.max(0, Math.min(chosenIterations.get(owner) ?? 0, countShownIterations(owner) - 1));
+}
+
+/** Chooses the iterations of the bodies that contain a layer: "3,0". Returns whether others were chosen before. */
+function chooseTag(number, tag) {
+  const before = getTag(number);
+  const iterations = tag.split(",");
+  for (const [depth, owner] of getOwners(number).reverse().entries()) {
+    if (iterations[depth]) chosenIterations.set(owner, Number(iterations[depth]));
+  }
+  return getTag(number) !== before;
+}
+
+/** Returns the iterations in a key as a tag: "3,0" of "loop[3]/inner[0]/layer". */
+const readTag = (key) => [...key.matchAll(/\[(\d+)\]\//g)].map((match) => match[1]).join(",");
+
+/** Returns the number of the layer of a key with any iterations, or undefined. */
+function findKey(key) {
+  const path = key.trim().replace(/\[\d+\]\//g, "[0]/");
+  const number = layers.findIndex((layer) => layer.key === path);
+  return number < 0 ? undefined : number;
 }
 
 /** Returns the layers whose bodies contain a layer, innermost first. */

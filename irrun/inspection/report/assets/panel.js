@@ -9,8 +9,7 @@ function updatePanel({ keepScroll = false } = {}) {
   const opened = new Set([...panel.querySelectorAll("details[open]")].map((element) => element.dataset.key));
   let content;
   if (!node) content = describeRun();
-  else if (node.kind === "layer") content = describeLayer(node);
-  else content = describeGroup(node);
+  else content = [describeFindings({ isShort: true }), ...(node.kind === "layer" ? describeLayer(node) : describeGroup(node))];
   panel.replaceChildren(...content.filter(Boolean));
   if (keepScroll) {
     for (const element of panel.querySelectorAll("details")) element.open ||= opened.has(element.dataset.key);
@@ -25,12 +24,12 @@ const section = (title, ...children) => {
   return content.length ? create("section", {}, create("h3", {}, title), ...content) : null;
 };
 
-/** Returns a link to a layer. */
-function createLink(number, text = getKey(number)) {
+/** Returns a link to a layer, in certain iterations of the bodies that contain it. */
+function createLink(number, text = getKey(number), tag = "") {
   const target = layerNodes[number] ? number : consumers[number][0];
   if (target === undefined) return create("span", {}, text);
   const link = create("button.link", { type: "button", title: getKey(number) }, text);
-  link.addEventListener("click", () => revealLayer(target, { constant: layers[number].constant ? number : null }));
+  link.addEventListener("click", () => revealLayer(target, { constant: layers[number].constant ? number : null, tag }));
   return link;
 }
 
@@ -53,11 +52,13 @@ function describeRun() {
   return [
     create("h2", {}, "Overview"),
     data.run.error ? create("p.message.error", {}, create("strong", {}, "The run failed. "), data.run.error) : null,
+    describeFindings(),
     ...describeReference(),
     section(
       "Model",
       createFacts([
         ["File", data.model.path],
+        ["Name", data.model.names[1]],
         ["IR version", String(data.model.version)],
         ["Layers", `${drawn.length.toLocaleString("en")}, and ${formatCount(layers.length - drawn.length, "constant")}`],
         ["Run time", data.run.seconds ? `${formatSeconds(data.run.seconds)}, sum of the layers` : null],
@@ -83,25 +84,16 @@ function describeValue(name, number) {
 function describeReference() {
   const { reference } = data;
   if (!reference) return [];
-  const verdict = reference.agrees ? "No layer adds an error." : "The model differs from the reference.";
-  const message = create(reference.agrees ? "p.message.good" : "p.message.error", {}, create("strong", {}, verdict));
-  if (reference.first) {
-    const number = layers.findIndex((layer, i) => layerNodes[i] && stripIterations(layer.key) === stripIterations(reference.first));
-    message.append(" First layer that adds an error: ", number >= 0 ? createLink(number, reference.first) : reference.first);
-  }
   const rows = reference.outputs.map(({ name, error, agrees }) => [
     name,
     error ? `${formatDecibels(error.db)}, largest difference ${formatNumber(error.abs)}${agrees ? "" : " (differs)"}` : "missing",
   ]);
   const matched = `${reference.matched} of ${formatCount(reference.total, "layer")} matched`;
   return [
-    message,
     section(`Compared with ${reference.name}`, createFacts([["Precision", reference.precision], ["Layers", matched], ...rows])),
     reference.notes.length ? create("ul.notes", {}, ...reference.notes.map((note) => create("li", {}, note))) : null,
   ];
 }
-
-const stripIterations = (key) => key.replace(/\[\d+\]\//g, "[0]/");
 
 function describeSlowest(numbers) {
   if (!numbers.length) return null;
@@ -109,7 +101,7 @@ function describeSlowest(numbers) {
   const list = create("ol.bars");
   for (const number of numbers) {
     const { seconds } = getRecord(number);
-    const item = create("li", {}, createLink(number, layerNodes[number].label || getKey(number)));
+    const item = create("li", {}, createLink(number, getKey(number)));
     const share = data.run.seconds ? ` · ${formatNumber((100 * seconds) / data.run.seconds, 2)} %` : "";
     item.append(create("span.muted", {}, `${layers[number].type} · ${formatSeconds(seconds)}${share}`));
     item.style.setProperty("--share", `${(100 * seconds) / largest}%`);
@@ -146,7 +138,7 @@ function describeGroup(node) {
 /** Returns the groups and bodies that contain a node, as links. */
 function createPath(node) {
   const path = create("nav.path", { "aria-label": "Groups" });
-  const overview = create("button.link", { type: "button" }, data.model.name || "model");
+  const overview = create("button.link", { type: "button" }, data.model.names[0]);
   overview.addEventListener("click", () => selectNode(null));
   path.append(overview);
   for (const ancestor of getAncestors(node)) {

@@ -16,9 +16,10 @@ function selectNode(node, { center = false, focus = false, constant = null } = {
 }
 
 /** Opens what contains a layer, then selects it. */
-function revealLayer(number, { focus = true, constant = null } = {}) {
+function revealLayer(number, { focus = true, constant = null, tag = "" } = {}) {
   const node = layerNodes[number];
   if (!node) return;
+  if (tag && chooseTag(number, tag)) updateValues();
   const closed = getAncestors(node).filter((ancestor) => !isOpen(ancestor));
   if (closed.length) {
     closed.forEach((ancestor) => setOpen(ancestor, true));
@@ -248,10 +249,34 @@ function setUpPrinting() {
   });
 }
 
+/**
+ * Shows the layer whose key is in the address, otherwise the layer that adds most of the error, otherwise the whole
+ * graph or, if it is large, its beginning.
+ */
+function showStart() {
+  const cause = findFirstCause();
+  const key = decodeAddress();
+  if (findKey(key) !== undefined) revealLayer(findKey(key), { focus: false, tag: readTag(key) });
+  else if (cause) {
+    revealLayer(cause.layer, { focus: false, tag: cause.tag });
+    chooseView("panel"); // on narrow screens, which show one part
+  } else fitView({ animate: false, minScale: 0.5 });
+}
+
+/** Returns the key after the # of the address: report.html#loop[2]/layer. */
+function decodeAddress() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+}
+
 function start() {
   const drawn = layerNodes.filter(Boolean).length;
-  setText(document.getElementById("title"), data.model.name);
-  const facts = [formatCount(drawn, "layer"), data.run.seconds ? formatSeconds(data.run.seconds) : "", data.reference ? `compared with ${data.reference.name.split(/[\\/]/).at(-1)}` : ""];
+  const [file, name] = data.model.names;
+  document.getElementById("title").append(file, name ? create("small", {}, ` ${name}`) : "");
+  const facts = [formatCount(drawn, "layer"), data.run.seconds ? formatSeconds(data.run.seconds) : "", summarizeFindings()];
   setText(document.getElementById("subtitle"), facts.filter(Boolean).join(" · "));
   chooseView("graph");
   setUpButtons();
@@ -265,7 +290,7 @@ function start() {
   draw();
   chooseMeasure(measures[0].id);
   chooseTheme(null);
-  fitView({ animate: false, minScale: 0.62 });
+  showStart();
   document.documentElement.dataset.ready = "true";
 }
 

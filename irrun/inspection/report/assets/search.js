@@ -80,9 +80,10 @@ function clearSearch() {
 function chooseResult(index) {
   const number = searchState.results[index];
   if (number === undefined) return;
+  const tag = readTag(searchInput.value);
   clearSearch();
   const target = layerNodes[number] ? number : findDrawnConsumer(number);
-  if (target !== undefined) revealLayer(target, { constant: layers[number].constant ? number : null });
+  if (target !== undefined) revealLayer(target, { constant: layers[number].constant ? number : null, tag });
 }
 
 /** Returns the drawn layer that a constant is a part of. */
