@@ -31,7 +31,7 @@ FORMATS = ("html", "model-explorer")
     ],
 )
 @model_argument
-@run_options(is_plain=True)
+@run_options()
 @click.option(
     "-o",
     "--output",
@@ -71,7 +71,7 @@ def command(
             arrays,
             against=None if reference is None else options.read_reference(reference, source),
             channels=options.inputs.channels.upper(),
-            **options.keywords,
+            **vars(options.settings),
         )
     if kind == "html":
         _write_page(report, output)

@@ -28,7 +28,7 @@ RUNNING = {
     "check": (),
 }
 #: Commands whose values are computed by the plain kernels.
-PLAIN = ("trace", "compare", "reduce", "debug", "report", "check", "replay")
+PLAIN = ("trace", "compare", "reduce", "debug", "check", "replay")
 X = np.ones((64, 128), np.float32)
 
 

@@ -119,13 +119,27 @@ def test_errors_are_those_of_compare(report, text):
         assert error["own"]["db"] == (None if compared.own.is_exact else pytest.approx(compared.own.sqnr_db, abs=0.01))
 
 
-def test_time_of_a_loop_contains_its_layers_but_not_the_collection(report):
-    values = report.to_json()["values"]
+def test_times_are_those_of_kernels_in_the_optimized_run(report):
     data = report.to_json()
-    owner = find_layer(data, "beam_search")
-    body = [i for i, layer in enumerate(data["layers"]) if data["graphs"][layer["graph"]]["owner"] == owner]
-    inner = sum(record.get("seconds", 0) for i in body for record in values.get(i, {}).values())
-    assert inner <= values[owner][""]["seconds"]
+    times = data["times"]
+    assert times["source"] == "the optimized run"
+    assert sum(kernel["seconds"] for kernel in times["kernels"]) > 0
+    numbers = [number for kernel in times["kernels"] for number in kernel["layers"]]
+    assert len(numbers) == len(set(numbers))
+    by_name = {data["layers"][kernel["layers"][0]]["name"]: kernel for kernel in times["kernels"]}
+    assert by_name["decoder"]["calls"] == 11
+    fused = [[data["layers"][n]["type"] for n in kernel["layers"]] for kernel in times["kernels"]]
+    assert ["MatMul", "Add", "Tanh"] in fused  # the product names the kernel
+
+
+def test_times_of_plain_kernels_are_called_so(text, tmp_path):
+    compiled = irrun.compile_model(EXAMPLE / "model.xml", optimize=False)
+    assert "plain kernels" in collect_report(compiled, {"text": text}).times.source
+    trace = record(EXAMPLE / "model.xml", {"text": text}, tmp_path / "run.trace")
+    with trace:
+        times = collect_report(EXAMPLE / "model.xml", trace=trace).times
+    assert "plain kernels" in times.source
+    assert sum(kernel["seconds"] for kernel in times.kernels) <= times.seconds * 1.01
 
 
 def test_report_of_a_trace_shows_its_values(text, tmp_path):

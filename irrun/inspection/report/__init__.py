@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from irrun.inspection.report.data import Source
     from irrun.inspection.trace import Trace
     from irrun.ir.model import Model
+    from irrun.runtime.compilation import Jit
     from irrun.runtime.executor import Observer
     from irrun.runtime.inputs import Inputs
 
@@ -32,6 +33,7 @@ def make_report(
     threads: int | None = None,
     memory: int | str | None = None,
     weights_memory: int | str | None = None,
+    jit: Jit = None,
     timeout: float | None = None,
 ) -> str:
     """Run a model and return a report: a self-contained page that shows its layers and their values.
@@ -48,6 +50,7 @@ def make_report(
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
+        jit: Whether the run that is measured uses compiled kernels.
         timeout: Seconds that each run may take.
 
     Returns:
@@ -72,6 +75,7 @@ def make_report(
         threads=threads,
         memory=memory,
         weights_memory=weights_memory,
+        jit=jit,
         timeout=timeout,
     )
     return render_page(report.to_json(), report.title)

@@ -1,10 +1,9 @@
-"""Observers that collect what a report shows about a run."""
+"""An observer that collects what a report shows about a run."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from irrun.inspection.trace import Trace
 from irrun.ir.graph import Layer
 from irrun.runtime.executor import Scope
 
-__all__ = ["Collector", "Timer", "collect_trace", "format_scope"]
+__all__ = ["Collector", "collect_trace", "format_scope"]
 
 Array = np.ndarray[Any, Any]
 
@@ -60,41 +59,31 @@ class Collector:
         self.max_iterations = max_iterations
         self._remaining = max_values
         self._images = 0
-        self._seconds: dict[str, float] = {}
 
     def __call__(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> None:
         """Summarize the outputs of a layer, and its inputs that no layer outputs in this run."""
-        start = perf_counter()
         tag = format_scope(scope)
-        if layer.bodies:  # the time of its observed layers contains that of this observer
-            seconds = max(0.0, seconds - self._seconds.pop(f"{id(layer)}:{tag}", 0.0))
-        if self._count_iterations(scope):
-            for value, source in zip(inputs, self.structure.get_sources(layer), strict=False):
-                if source is not None and value is not None:
-                    self._add_input(source.layer, source.port, value, tag)
-            self.add(layer, outputs, seconds, tag)
-            if layer.type == "ScaledDotProductAttention":
-                self._add_attention(layer, inputs, tag)
-        elapsed = perf_counter() - start
-        for depth, (owner, _) in enumerate(scope):
-            key = f"{id(owner)}:{format_scope(scope[:depth])}"
-            self._seconds[key] = self._seconds.get(key, 0.0) + elapsed
+        if not self._count_iterations(scope):
+            return
+        for value, source in zip(inputs, self.structure.get_sources(layer), strict=False):
+            if source is not None and value is not None:
+                self._add_input(source.layer, source.port, value, tag)
+        self.add(layer, outputs, tag)
+        if layer.type == "ScaledDotProductAttention":
+            self._add_attention(layer, inputs, tag)
 
-    def add(self, layer: Layer, outputs: Sequence[Array], seconds: float = 0.0, tag: str = "") -> None:
+    def add(self, layer: Layer, outputs: Sequence[Array], tag: str = "") -> None:
         """Add the outputs of a layer.
 
         Args:
             layer: The layer.
             outputs: Its outputs.
-            seconds: Its run time.
             tag: The iterations of the bodies that contain it.
         """
         record = self._make_record(layer, tag, len(outputs))
         if record is not None:
-            if not layer.is_input:
-                record["seconds"] = _round(seconds)
             record["outputs"] = [self._summarize(layer, value) for value in outputs]
 
     def add_description(
@@ -106,7 +95,7 @@ class Collector:
             layer: The layer.
             tag: The iterations of the bodies that contain it.
             port: The position of the output port.
-            seconds: The run time of the layer.
+            seconds: The recorded run time of the layer.
             description: The type, the shape and the statistics.
             value: The value, or None.
         """
@@ -206,33 +195,6 @@ class Collector:
                 self._images += 1
                 return image
         return make_maps(value, is_attention=layer.type in ("SoftMax", "Softmax"))
-
-
-class Timer:
-    """Observer that measures the run time of layers, without the time that other observers take."""
-
-    def __init__(self, structure: Structure) -> None:
-        self.structure = structure
-        self.seconds: dict[tuple[int, str], float] = {}
-
-    def __call__(
-        self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
-    ) -> None:
-        """Store the run time of a layer."""
-        number = self.structure.numbers.get(id(layer))
-        if number is not None:
-            self.seconds[number, format_scope(scope)] = seconds
-
-    def apply(self, records: Mapping[int, Mapping[str, dict[str, Any]]]) -> None:
-        """Replace the run times of records.
-
-        Args:
-            records: The records of a `Collector`.
-        """
-        for (number, tag), seconds in self.seconds.items():
-            record = records.get(number, {}).get(tag)
-            if record is not None:
-                record["seconds"] = _round(seconds)
 
 
 def collect_trace(collector: Collector, trace: Trace) -> None:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,14 @@ from irrun.errors import IrrunError, escape_unprintable
 from irrun.inspection.comparing import compare
 from irrun.inspection.comparison import Comparison, LayerComparison
 from irrun.inspection.metrics import Metrics
-from irrun.inspection.report.collection import Collector, Timer, collect_trace
+from irrun.inspection.report.collection import Collector, collect_trace
 from irrun.inspection.report.structure import Structure, name_model
 from irrun.inspection.report.summaries import MAX_TEXT, shorten
+from irrun.inspection.report.times import Times, measure_times, read_recorded_times
 from irrun.inspection.trace import Trace
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
+from irrun.runtime.compilation import Jit
 from irrun.runtime.executor import Observer
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.options import RunSettings
@@ -34,9 +35,6 @@ Array = np.ndarray[Any, Any]
 #: What a report can be made of.
 Source = Model | CompiledModel | str | os.PathLike[str]
 
-#: A run of at most this many seconds is repeated to measure times without the collection of values.
-MAX_REPEATED_SECONDS = 2.0
-
 
 @dataclass
 class Report:
@@ -45,7 +43,7 @@ class Report:
     Attributes:
         structure: The layers of the model.
         collector: The values.
-        seconds: The run time in seconds, the sum over the layers.
+        times: The times of an optimized run, or None if it failed.
         comparison: The comparison with the reference, or None.
         error: The error that ended the run, or None. The report contains the values before it.
         channels: The order of the channels of images: "BGR" or "RGB".
@@ -54,7 +52,7 @@ class Report:
 
     structure: Structure
     collector: Collector
-    seconds: float = 0.0
+    times: Times | None = None
     comparison: Comparison | None = None
     error: IrrunError | None = None
     channels: str = "BGR"
@@ -78,7 +76,8 @@ class Report:
                 "path": shorten(str(model.path)) if model.path else None,
                 "version": model.source_version,
             },
-            "run": {"seconds": self.seconds, "error": None if self.error is None else shorten(str(self.error), 2000)},
+            "run": {"error": None if self.error is None else shorten(str(self.error), 2000)},
+            "times": None if self.times is None else self.times.to_json(),
             "channels": self.channels,
             "inputs": [
                 structure.numbers[id(n)] for n in model.graph.find_layers("Parameter") if id(n) in structure.numbers
@@ -179,6 +178,7 @@ def collect_report(
     threads: int | None = None,
     memory: int | str | None = None,
     weights_memory: int | str | None = None,
+    jit: Jit = None,
     timeout: float | None = None,
 ) -> Report:
     """Run a model and collect the data of a report.
@@ -195,6 +195,7 @@ def collect_report(
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
+        jit: Whether the run that is measured uses compiled kernels.
         timeout: Seconds that each run may take.
 
     Returns:
@@ -204,21 +205,22 @@ def collect_report(
         InputError: The inputs do not match the model, or the reference does not exist.
         IrrunError: The model is invalid, or the comparison failed.
     """
-    settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    settings = RunSettings(precision, threads, memory, weights_memory, jit, timeout)
     compiled, source = _compile(model, settings)
     structure = Structure(source)
     collector = Collector(structure)
     report = Report(structure, collector, channels=channels, comparison=comparison)
     if trace is not None:
         collect_trace(collector, trace)
+        report.times = read_recorded_times(structure, collector.records)
         arguments: Sequence[Array] | None = None
         if trace.error:
             report.error = IrrunError(trace.error)
     else:
         arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
         _run(report, compiled, arguments, observers, settings)
-    top_level = [collector.records.get(structure.numbers.get(id(n), -1), {}).get("") for n in source.graph.layers]
-    report.seconds = sum(record.get("seconds", 0.0) for record in top_level if record)
+        if report.error is None:
+            _measure(report, compiled if compiled is model else settings.compile(source), arguments, timeout)
     if against is not None and report.error is None:
         arguments = arguments if arguments is not None or trace is None else trace.get_inputs()
         report.comparison = compare(
@@ -245,18 +247,17 @@ def _run(
     collector = report.collector
     for spec, value in zip(compiled.inputs, arguments, strict=True):
         collector.add(spec.layer, [value])
-    start = perf_counter()
     try:
         settings.infer(compiled, list(arguments), [*observers, collector])
     except IrrunError as error:
         report.error = error
-        return
-    if perf_counter() - start > MAX_REPEATED_SECONDS:
-        report.notes.append("Times were measured in one run that collected all values.")
-        return
-    timer = Timer(report.structure)
-    settings.infer(compiled, list(arguments), [*observers, timer])
-    timer.apply(collector.records)
+
+
+def _measure(report: Report, compiled: CompiledModel, arguments: Sequence[Array], timeout: float | None) -> None:
+    try:
+        report.times = measure_times(report.structure, compiled, arguments, timeout)
+    except IrrunError as error:
+        report.notes.append(f"No times: the run without observers failed. {shorten(str(error))}")
 
 
 def _compile(model: Source, settings: RunSettings) -> tuple[CompiledModel, Model]:

@@ -151,8 +151,8 @@ def _get_record(data: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def _get_time(data: dict[str, Any], number: int) -> float | None:
-    seconds = _get_record(data, number).get("seconds")
-    return None if seconds is None else seconds * 1000
+    kernels = data["times"]["kernels"] if data["times"] else []
+    return next((kernel["seconds"] * 1000 for kernel in kernels if kernel["layers"][0] == number), None)
 
 
 def _sum_bytes(data: dict[str, Any], number: int) -> float | None:

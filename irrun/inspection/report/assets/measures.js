@@ -81,8 +81,8 @@ const ALL_MEASURES = [
   {
     id: "time",
     label: "Time",
-    description: "of the layer",
-    read: (number) => getRecord(number)?.seconds,
+    description: `of kernels in ${data.times?.source}, all iterations together`,
+    read: readSeconds,
     combine: "sum",
     scale: "linear",
     format: formatSeconds,
@@ -129,9 +129,16 @@ const findWorstInside = (kind) => {
 };
 const worstInside = { own: findWorstInside("own"), accumulated: findWorstInside("accumulated") };
 
-/** Returns the value of a layer as a closed node: errors include those in its bodies. */
+/** The seconds of the layers in the bodies of each layer. */
+const secondsInside = new Map();
+for (const { layers: [number], seconds } of data.times?.kernels ?? []) {
+  for (const owner of getOwners(number)) secondsInside.set(owner, (secondsInside.get(owner) ?? 0) + seconds);
+}
+
+/** Returns the value of a layer as a closed node: times and errors include those in its bodies. */
 function readClosed(number, measure) {
   const value = measure.read(number);
+  if (measure.id === "time" && secondsInside.has(number)) return (value ?? 0) + secondsInside.get(number);
   const inside = measure.scale === "error" ? worstInside[measure.id].get(number) : undefined;
   return inside === undefined ? value : Math.min(value ?? Infinity, inside);
 }

@@ -143,7 +143,7 @@ function countIterations(owner) {
 /** Returns the number of iterations that can be chosen: those whose values the report contains. */
 const countShownIterations = (owner) => Math.min(countIterations(owner), data.max_iterations);
 
-/** Returns the recorded run of a layer in the chosen iterations: seconds and outputs; undefined if it did not run. */
+/** Returns what was recorded of a layer in the chosen iterations, its outputs; undefined if it did not run. */
 function getRecord(number) {
   const layer = layers[number];
   const records = data.values[number];
@@ -153,6 +153,15 @@ function getRecord(number) {
   const [source, port] = layer.inputs[0]; // a Result passes on the value of its producer
   const output = getRecord(source)?.outputs?.[port];
   return output && { outputs: [output], forwarded: true };
+}
+
+/** The kernels of the measured run by the layers that they compute. */
+const kernels = new Map((data.times?.kernels ?? []).flatMap((kernel) => kernel.layers.map((number) => [number, kernel])));
+
+/** Returns the seconds of the kernel that a layer names; undefined for layers that are computed with others. */
+function readSeconds(number) {
+  const kernel = kernels.get(number);
+  return kernel?.layers[0] === number ? kernel.seconds : undefined;
 }
 
 /** Returns the errors of a layer against the reference in the chosen iterations, or undefined. */

@@ -46,8 +46,8 @@ function createFacts(facts) {
 function describeRun() {
   const drawn = layerNodes.filter(Boolean).map((node) => node.layer);
   const slowest = drawn
-    .filter((number) => getOwner(number) === null && getRecord(number)?.seconds)
-    .sort((a, b) => getRecord(b).seconds - getRecord(a).seconds)
+    .filter((number) => readSeconds(number))
+    .sort((a, b) => readSeconds(b) - readSeconds(a))
     .slice(0, 6);
   return [
     create("h2", {}, "Overview"),
@@ -61,7 +61,7 @@ function describeRun() {
         ["Name", data.model.names[1]],
         ["IR version", String(data.model.version)],
         ["Layers", `${drawn.length.toLocaleString("en")}, and ${formatCount(layers.length - drawn.length, "constant")}`],
-        ["Run time", data.run.seconds ? `${formatSeconds(data.run.seconds)}, sum of the layers` : null],
+        ["Run time", describeRunTime()],
       ]),
     ),
     section("Inputs", data.inputs.map((number) => describeValue(layers[number].name || "input", number))),
@@ -97,13 +97,13 @@ function describeReference() {
 
 function describeSlowest(numbers) {
   if (!numbers.length) return null;
-  const largest = getRecord(numbers[0]).seconds;
+  const largest = readSeconds(numbers[0]);
   const list = create("ol.bars");
   for (const number of numbers) {
-    const { seconds } = getRecord(number);
+    const seconds = readSeconds(number);
     const item = create("li", {}, createLink(number, getKey(number)));
-    const share = data.run.seconds ? ` · ${formatNumber((100 * seconds) / data.run.seconds, 2)} %` : "";
-    item.append(create("span.muted", {}, `${layers[number].type} · ${formatSeconds(seconds)}${share}`));
+    const share = ` · ${formatNumber((100 * seconds) / data.times.seconds, 2)} %`;
+    item.append(create("span.muted", {}, `${nameTypes(kernels.get(number))} · ${formatSeconds(seconds)}${share}`));
     item.style.setProperty("--share", `${(100 * seconds) / largest}%`);
     list.append(item);
   }
@@ -153,7 +153,6 @@ function describeLayer(node) {
   const number = node.layer;
   const layer = layers[number];
   const record = getRecord(number);
-  const owner = getOwner(number);
   const copy = create("button.link", { type: "button", title: "Copy the key" }, "copy");
   copy.addEventListener("click", () => copyText(getKey(number), copy));
   const opener = create("button.action", { type: "button" }, isOpen(node) ? "Close body" : "Open body");
@@ -169,7 +168,7 @@ function describeLayer(node) {
       .map((outer) => create("div.iteration", { title: getKey(outer) }, createSlider(outer))),
     record ? null : create("p.message", {}, explainMissing(number)),
     createFacts([
-      ["Time", record?.seconds === undefined || record.forwarded ? "" : describeTime(record.seconds, owner)],
+      ["Time", describeTime(number)],
       ["Memory", formatBytes(readBytes(number))],
     ]),
     ...describeErrors(number),
@@ -183,9 +182,30 @@ function describeLayer(node) {
   ];
 }
 
-function describeTime(seconds, owner) {
-  const share = owner === null && data.run.seconds ? `, ${formatNumber((100 * seconds) / data.run.seconds, 3)} % of the run` : "";
-  return `${formatSeconds(seconds)}${share}`;
+/** Returns the types of the layers that a kernel computes. */
+const nameTypes = (kernel) => kernel.layers.map((number) => layers[number].type).join(" + ");
+
+function describeRunTime() {
+  if (!data.times) return null;
+  const { seconds, source, runs } = data.times;
+  return `${formatSeconds(seconds)} (${runs > 1 ? `median of ${runs}, ` : ""}${source})`;
+}
+
+/** Returns the time of a layer, or that of the kernel that computes it with others, and which run it is from. */
+function describeTime(number) {
+  const kernel = kernels.get(number);
+  if (!data.times || layers[number].constant) return "";
+  if (!kernel) return /^(Parameter|Result)$/.test(layers[number].type) ? "" : `no kernel of its own in ${data.times.source}`;
+  const share = `${formatNumber((100 * kernel.seconds) / data.times.seconds, 3)} % of ${data.times.source}`;
+  const calls = kernel.calls > 1 ? `, ${kernel.calls} calls together` : "";
+  const facts = create("div", {}, `${formatSeconds(kernel.seconds)}, ${share}${calls}`);
+  const others = kernel.layers.filter((other) => other !== number);
+  if (others.length) {
+    facts.append(create("br"), "one kernel with ");
+    others.forEach((other, i) => facts.append(i ? ", " : "", createLink(other, `${layers[other].type} ${layerNodes[other]?.label ?? ""}`)));
+  }
+  if (kernel.text) facts.append(create("br"), create("span.muted", {}, kernel.text));
+  return facts;
 }
 
 function explainMissing(number) {

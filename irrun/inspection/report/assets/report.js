@@ -276,7 +276,7 @@ function start() {
   const drawn = layerNodes.filter(Boolean).length;
   const [file, name] = data.model.names;
   document.getElementById("title").append(file, name ? create("small", {}, ` ${name}`) : "");
-  const facts = [formatCount(drawn, "layer"), data.run.seconds ? formatSeconds(data.run.seconds) : "", summarizeFindings()];
+  const facts = [formatCount(drawn, "layer"), data.times ? formatSeconds(data.times.seconds) : "", summarizeFindings()];
   setText(document.getElementById("subtitle"), facts.filter(Boolean).join(" · "));
   chooseView("graph");
   setUpButtons();

@@ -12,7 +12,7 @@ const columns = [
   { title: "Layer", read: (n) => getKey(n) },
   { title: "Type", read: (n) => layers[n].type },
   { title: "Output", read: (n) => readBytes(n), text: (n) => describeOutput(n) },
-  { title: "Time", read: (n) => getRecord(n)?.seconds, text: (n) => formatSeconds(getRecord(n)?.seconds), isNumber: true },
+  { title: "Time", read: readSeconds, text: (n) => formatSeconds(readSeconds(n)) || (kernels.has(n) ? "fused" : ""), isNumber: true },
   { title: "Memory", read: readBytes, text: (n) => formatBytes(readBytes(n)), isNumber: true },
   { title: "Min", read: readStatistic(0), isNumber: true },
   { title: "Max", read: readStatistic(1), isNumber: true },
