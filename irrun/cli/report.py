@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import model_argument
+from irrun.cli.inputs import model_argument, parse_size
 from irrun.cli.options import RunOptions, against_option, choose_reference, run_options
 
 if TYPE_CHECKING:
@@ -41,6 +41,13 @@ FORMATS = ("html", "model-explorer")
 )
 @against_option("Show errors too.")
 @click.option("--compare", "compared", metavar="WITH", hidden=True)
+@click.option(
+    "--tensors",
+    metavar="SIZE",
+    default="1200K",
+    show_default=True,
+    help="Compressed size of full values in the page, which it draws whole and offers for download.",
+)
 @click.option("--format", "kind", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Format.")
 def command(
     model: Path,
@@ -48,6 +55,7 @@ def command(
     output: Path | None,
     against: str | None,
     compared: str | None,
+    tensors: str,
     kind: str,
 ) -> None:
     """Run MODEL and write one HTML file that shows the graph, its values, times and errors.
@@ -71,6 +79,7 @@ def command(
             arrays,
             against=None if reference is None else options.read_reference(reference, source),
             channels=options.inputs.channels.upper(),
+            tensor_bytes=parse_size(tensors, "--tensors", accepts_zero=True) or 0,
             **vars(options.settings),
         )
     if kind == "html":

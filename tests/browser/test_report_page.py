@@ -58,6 +58,27 @@ def test_page_opens_at_the_layer_that_adds_most_of_the_error(visit, broken_repor
     assert "LSTMCell" in opened.get_selected()
 
 
+def test_values_of_the_reference_are_beside_those_of_the_model(visit, broken_report, tmp_path):
+    page = visit(broken_report).page
+    assert page.locator("#panel .compared-statistics").first.locator("tr").count() == 3
+    assert page.locator("#panel figure[data-kind=compared] canvas").count() == 6  # two outputs
+    assert page.locator("#panel .scatter circle").count() > 300
+    page.click("#panel button:has-text('Show whole') >> nth=0")
+    assert page.inner_text("#viewer .muted").startswith("1 map of 12 × 128")
+    whole = page.evaluate("document.querySelector('#viewer canvas').toDataURL()")
+    page.select_option("#viewer select", "difference")
+    assert page.evaluate("document.querySelector('#viewer canvas').toDataURL()") != whole
+    page.click("#viewer button:has-text('Close')")
+    saved = []
+    for title in ("Save .npy", "Save reference .npy"):
+        with page.expect_download() as download:
+            page.click(f"#panel button:has-text('{title}') >> nth=0")
+        download.value.save_as(tmp_path / f"{title}.npy")
+        saved.append(np.load(tmp_path / f"{title}.npy"))
+    assert [value.shape for value in saved] == [(12, 128), (12, 128)]
+    assert np.abs(saved[0] - saved[1]).max() == pytest.approx(0.9637, abs=1e-4)
+
+
 def test_keys_with_iterations_open_these(visit, date_report):
     opened = visit(date_report, "#beam_search[2]/decoder")
     assert "beam_search[2]/decoder" in opened.page.inner_text("#panel .key")

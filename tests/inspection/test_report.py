@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
+import zlib
 from base64 import b64decode, b64encode
 from importlib.resources import files
 from pathlib import Path
@@ -33,6 +35,7 @@ from irrun.inspection.report.pictures import (
 )
 from irrun.inspection.report.structure import Structure
 from irrun.inspection.report.summaries import make_histogram, shorten, summarize
+from irrun.inspection.report.tensors import TensorStore
 from irrun.ir.graph import Layer
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "date_translation"
@@ -173,7 +176,47 @@ def test_failed_run_shows_the_values_before_the_failure(tmp_path):
     assert str(find_layer(data, "second")) not in data["values"]
 
 
+def test_values_of_the_reference_are_those_that_differ(tmp_path):
+    def make(scale: float):
+        data = 'shape="2,3,8,8" element_type="f32"'
+        layers = [
+            layer(0, "Parameter", data=data, outputs=[port(0, (2, 3, 8, 8), "FP32")], name="x"),
+            layer(1, "Sigmoid", inputs=[port(0)], outputs=[port(1, (2, 3, 8, 8), "FP32")], name="equal"),
+            layer(
+                2, "Elu", data=f'alpha="{scale}"', inputs=[port(0)], outputs=[port(1, (2, 3, 8, 8), "FP32")], name="y"
+            ),
+            layer(3, "Result", inputs=[port(0)], name="r1"),
+            layer(4, "Result", inputs=[port(0)], name="r2"),
+        ]
+        return write(tmp_path, net(layers, [(0, 0, 1, 0), (0, 0, 2, 0), (1, 1, 3, 0), (2, 1, 4, 0)]), name=f"m{scale}")
+
+    value = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    value[0, 2] = np.abs(value[0, 2])
+    data = collect_report(make(1.0), value, against=make(0.5)).to_json()
+    assert "reference" not in data["values"][find_layer(data, "equal")][""]["outputs"][0]
+    output = data["values"][find_layer(data, "y")][""]["outputs"][0]
+    picture = data["compared"][output["reference"]["picture"]]
+    assert picture["bounds"][0] == picture["bounds"][1]  # one scale
+    assert picture["bounds"][2][0] == 0
+    assert 2 not in picture["numbers"]  # its elements are positive, and equal
+    points = np.frombuffer(b64decode(output["reference"]["points"]["data"]), np.uint8).reshape(-1, 2)
+    assert (points[:, 1] <= points[:, 0]).all()
+    stored = np.load(io.BytesIO(zlib.decompress(b64decode(data["tensors"][output["tensor"]]))))
+    np.testing.assert_array_equal(stored, irrun.compile_model(make(1.0), optimize=False)(value)[1])
+    assert data["tensors"][output["reference"]["tensor"]]
+
+
 # Limits.
+
+
+def test_preferred_tensors_replace_others():
+    store = TensorStore(1000)
+    owners = [{}, {}, {}]
+    for i, owner in enumerate(owners):
+        store.add(np.random.default_rng(i).integers(0, 256, 400, np.uint8), owner, is_preferred=i == 2)
+    assert [sorted(owner) for owner in owners] == [["tensor"], [], ["tensor"]]
+    assert sum(len(b64decode(blob)) for blob in store.to_json() if blob) <= 1000
+    assert store.omitted == 1
 
 
 def test_iterations_and_values_beyond_the_limits_are_noted(text):

@@ -35,6 +35,7 @@ def make_report(
     weights_memory: int | str | None = None,
     jit: Jit = None,
     timeout: float | None = None,
+    tensor_bytes: int = 1_200_000,
 ) -> str:
     """Run a model and return a report: a self-contained page that shows its layers and their values.
 
@@ -52,6 +53,7 @@ def make_report(
         weights_memory: Memory of decompressed weights.
         jit: Whether the run that is measured uses compiled kernels.
         timeout: Seconds that each run may take.
+        tensor_bytes: Compressed bytes of full values, which the page draws and offers for download.
 
     Returns:
         The page as HTML. If the run failed, it shows the error and the values before it.
@@ -77,5 +79,6 @@ def make_report(
         weights_memory=weights_memory,
         jit=jit,
         timeout=timeout,
+        tensor_bytes=tensor_bytes,
     )
     return render_page(report.to_json(), report.title)

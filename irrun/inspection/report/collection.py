@@ -12,6 +12,7 @@ from irrun.element_types import ElementType
 from irrun.inspection.report.pictures import Picture, PictureStore, make_attention_maps, make_image, make_maps
 from irrun.inspection.report.structure import Structure
 from irrun.inspection.report.summaries import describe_statistics, summarize
+from irrun.inspection.report.tensors import TensorStore
 from irrun.inspection.trace import Trace
 from irrun.ir.graph import Layer
 from irrun.runtime.executor import Scope
@@ -37,23 +38,34 @@ class Collector:
         structure: The layers of the model.
         max_iterations: Maximum number of iterations of one body.
         max_values: Maximum number of values.
+        tensor_bytes: Compressed bytes of full values.
 
     Attributes:
         max_iterations: Maximum number of iterations of one body.
         records: What is known about a layer, by its number and by its iterations: "", "3", "3,0".
         iterations: The number of iterations of each graph, by its owner's number and the owner's iterations.
         pictures: The pictures.
+        compared: Pictures of values and of those of a reference.
+        tensors: Full values.
         omitted_values: The number of values that were omitted because of `max_values`.
         omitted_iterations: Whether iterations were omitted because of `max_iterations`.
     """
 
     def __init__(
-        self, structure: Structure, max_iterations: int = MAX_ITERATIONS, max_values: int = MAX_VALUES
+        self,
+        structure: Structure,
+        max_iterations: int = MAX_ITERATIONS,
+        max_values: int = MAX_VALUES,
+        tensor_bytes: int = 0,
     ) -> None:
         self.structure = structure
         self.records: dict[int, dict[str, dict[str, Any]]] = {}
         self.iterations: dict[int, dict[str, int]] = {}
         self.pictures = PictureStore(MAX_PICTURE_BYTES)
+        self.compared = PictureStore(MAX_PICTURE_BYTES)
+        self.tensors = TensorStore(tensor_bytes)
+        results = [layer for layer in structure.layers if layer.type == "Result"]
+        self._outputs = {id(s.layer) for n in results for s in structure.get_sources(n) if s is not None}
         self.omitted_values = 0
         self.omitted_iterations = False
         self.max_iterations = max_iterations
@@ -184,6 +196,9 @@ class Collector:
         picture = self._draw(layer, value)
         if picture is not None:
             summary["picture"] = self.pictures.add(picture)
+        if not self.structure.is_constant(layer):
+            is_preferred = layer.is_input or id(layer) in self._outputs
+            self.tensors.add(value, summary, is_preferred=is_preferred and self.structure.get_depth(layer) == 0)
         return summary
 
     def _draw(self, layer: Layer, value: Array) -> Picture | None:

@@ -12,12 +12,14 @@ import numpy as np
 
 import irrun
 from irrun.errors import IrrunError, escape_unprintable
-from irrun.inspection.comparing import compare
+from irrun.inspection.comparing import compare, open_reference
 from irrun.inspection.comparison import Comparison, LayerComparison
 from irrun.inspection.metrics import Metrics
 from irrun.inspection.report.collection import Collector, collect_trace
+from irrun.inspection.report.expected import ExpectedValues
 from irrun.inspection.report.structure import Structure, name_model
 from irrun.inspection.report.summaries import MAX_TEXT, shorten
+from irrun.inspection.report.tensors import DEFAULT_TENSOR_BYTES
 from irrun.inspection.report.times import Times, measure_times, read_recorded_times
 from irrun.inspection.trace import Trace
 from irrun.ir.model import Model
@@ -91,6 +93,8 @@ class Report:
             "iterations": self.collector.iterations,
             "max_iterations": self.collector.max_iterations,
             "pictures": self.collector.pictures.to_json(),
+            "compared": self.collector.compared.to_json(),
+            "tensors": self.collector.tensors.to_json(),
             "reference": None if self.comparison is None else self.describe_reference(self.comparison),
             "errors": {} if self.comparison is None else self.describe_errors(self.comparison.layers),
             "notes": [escape_unprintable(note) for note in [*self.notes, *self.collector.describe_omissions()]],
@@ -180,6 +184,7 @@ def collect_report(
     weights_memory: int | str | None = None,
     jit: Jit = None,
     timeout: float | None = None,
+    tensor_bytes: int = DEFAULT_TENSOR_BYTES,
 ) -> Report:
     """Run a model and collect the data of a report.
 
@@ -197,6 +202,7 @@ def collect_report(
         weights_memory: Memory of decompressed weights.
         jit: Whether the run that is measured uses compiled kernels.
         timeout: Seconds that each run may take.
+        tensor_bytes: Compressed bytes of full values, which the page draws and offers for download.
 
     Returns:
         The data. If the run failed, they contain the error and the values before it.
@@ -208,7 +214,7 @@ def collect_report(
     settings = RunSettings(precision, threads, memory, weights_memory, jit, timeout)
     compiled, source = _compile(model, settings)
     structure = Structure(source)
-    collector = Collector(structure)
+    collector = Collector(structure, tensor_bytes=tensor_bytes)
     report = Report(structure, collector, channels=channels, comparison=comparison)
     if trace is not None:
         collect_trace(collector, trace)
@@ -234,7 +240,28 @@ def collect_report(
             weights_memory=weights_memory,
             timeout=timeout,
         )
+        if trace is None and arguments is not None:
+            _add_expected(report, compiled, against, arguments, observers, settings)
     return report
+
+
+def _add_expected(
+    report: Report,
+    compiled: CompiledModel,
+    against: Model | str | os.PathLike[str] | Mapping[str, Array],
+    arguments: Sequence[Array],
+    observers: Sequence[Observer],
+    settings: RunSettings,
+) -> None:
+    """Run the model again beside the values of the reference, which `compare` does not keep."""
+    causes = report.comparison.causes if report.comparison is not None else []
+    preferred = {report._find_layer(cause.key) for cause in causes}
+    reference = open_reference(compiled.model, against, arguments, settings)
+    try:
+        values = ExpectedValues(report.collector, reference, preferred)
+        settings.infer(compiled, list(arguments), [*observers, values])
+    finally:
+        reference.close()
 
 
 def _run(

@@ -23,6 +23,8 @@ SCRIPTS = (
     "findings.js",
     "measures.js",
     "pictures.js",
+    "tensors.js",
+    "expected.js",
     "folding.js",
     "layout.js",
     "drawing.js",

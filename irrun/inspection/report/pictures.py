@@ -12,12 +12,14 @@ import numpy as np
 from irrun.inspection.metrics import widen
 from irrun.shapes import get_broadcast_shape
 
-__all__ = ["Picture", "PictureStore", "make_attention_maps", "make_image", "make_maps"]
+__all__ = ["Picture", "PictureStore", "make_attention_maps", "make_compared_maps", "make_image", "make_maps"]
 
 Array = np.ndarray[Any, Any]
 
 #: Maximum number of maps of one value.
 MAX_MAPS = 6
+#: Maximum number of maps that are compared with those of a reference.
+COMPARED_MAPS = 2
 #: Minimum number of elements of a map.
 MIN_ELEMENTS = 12
 #: Maximum height and width of a map and of an image.
@@ -38,11 +40,13 @@ class Picture:
     """A picture with one byte per pixel, or three if it is an image in color.
 
     Attributes:
-        kind: "image", "feature maps", "attention" or "matrix".
+        kind: "image", "feature maps", "attention", "matrix" or "compared": for each map the value, the reference on
+            the same scale, and the magnitude of their difference.
         pixels: Bytes, shape [maps, height, width], or [height, width, 3] of an image in color.
         bounds: The values of the codes 0 and `MAX_CODE`, for each map.
         size: Height and width of the value.
         total: The number of maps of the value.
+        numbers: Which maps of the value are compared.
     """
 
     kind: str
@@ -50,6 +54,7 @@ class Picture:
     bounds: list[tuple[float, float]]
     size: tuple[int, int]
     total: int
+    numbers: Sequence[int] = ()
 
     @property
     def is_color(self) -> bool:
@@ -67,8 +72,9 @@ class Picture:
         if self.is_color:
             self.pixels = self.pixels[::step, ::step]
         else:
-            self.pixels = self.pixels[:max_maps, ::step, ::step]
-            self.bounds = self.bounds[:max_maps]
+            kept = 3 * max(1, max_maps // 3) if self.kind == "compared" else max_maps
+            self.pixels = self.pixels[:kept, ::step, ::step]
+            self.bounds = self.bounds[:kept]
 
     def to_json(self) -> dict[str, Any]:
         """Return the picture for the page."""
@@ -83,6 +89,7 @@ class Picture:
             "bounds": [[_round(low), _round(high)] for low, high in self.bounds],
             "size": list(self.size),
             "total": self.total,
+            "numbers": list(self.numbers),
             "data": base64.b64encode(self.pixels.tobytes()).decode("ascii"),
         }
 
@@ -183,13 +190,7 @@ def make_maps(value: Array, *, is_attention: bool = False, total: int | None = N
     height, width = value.shape[-2:]
     if height * width < MIN_ELEMENTS:
         return None
-    if is_attention and value.ndim >= 3:
-        maps, kind = value.reshape(-1, height, width), "attention"
-        maps = maps[: value.shape[-3]]
-    elif value.ndim == 4:
-        maps, kind = value[0], "feature maps"
-    else:
-        maps, kind = value.reshape(-1, height, width)[:1], "matrix"
+    maps, kind = _list_maps(value, is_attention)
     reduced = [_average(maps[i], MAP_SIDE) for i in range(min(len(maps), MAX_MAPS))]
     if kind == "attention":
         pairs = [_quantize(map_, (0.0, 1.0) if np.all(map_ >= 0) else None) for map_ in reduced]
@@ -200,6 +201,48 @@ def make_maps(value: Array, *, is_attention: bool = False, total: int | None = N
         pairs = [_quantize(map_) for map_ in reduced]
     pixels = np.stack([codes for codes, _ in pairs])
     return Picture(kind, pixels, [bounds for _, bounds in pairs], (height, width), total or len(maps))
+
+
+def make_compared_maps(value: Array, expected: Array) -> Picture | None:
+    """Return the maps of a value that differ most from a reference, with those of the reference and of the difference.
+
+    Args:
+        value: Numbers.
+        expected: The reference, of the same shape.
+
+    Returns:
+        The picture; None if the last two axes do not form a matrix of some size.
+    """
+    if value.ndim < 2 or not value.size or value.shape[-2] * value.shape[-1] < MIN_ELEMENTS:
+        return None
+    maps, others = _list_maps(value, False)[0], _list_maps(expected, False)[0]
+    with np.errstate(all="ignore"):
+        differences = np.nan_to_num(np.abs(widen(maps) - widen(others)))
+    errors = differences.reshape(len(maps), -1).max(axis=1)
+    numbers = np.argsort(-errors, kind="stable")[:COMPARED_MAPS]
+    pixels, bounds = [], []
+    for i in numbers:
+        pair = [_average(maps[i], MAP_SIDE), _average(others[i], MAP_SIDE)]
+        finite = [part[np.isfinite(part)] for part in pair]
+        low = min((float(part.min()) for part in finite if part.size), default=0.0)
+        high = max((float(part.max()) for part in finite if part.size), default=0.0)
+        difference = _average(differences[i], MAP_SIDE)
+        scales = [(low, high), (low, high), (0.0, float(difference.max()))]
+        for part, scale in zip([*pair, difference], scales, strict=True):
+            pixels.append(_quantize(part, scale)[0])
+            bounds.append(scale)
+    size = (int(value.shape[-2]), int(value.shape[-1]))
+    return Picture("compared", np.stack(pixels), bounds, size, len(maps), [int(i) for i in numbers])
+
+
+def _list_maps(value: Array, is_attention: bool) -> tuple[Array, str]:
+    """Return the maps of a value, shape [maps, height, width], and their kind."""
+    height, width = value.shape[-2:]
+    if is_attention and value.ndim >= 3:
+        return value.reshape(-1, height, width)[: value.shape[-3]], "attention"
+    if value.ndim == 4:
+        return value[0], "feature maps"
+    return value.reshape(-1, height, width)[:1], "matrix"
 
 
 def make_attention_maps(inputs: Sequence[Array | None], *, causal: bool) -> Picture | None:

@@ -172,8 +172,8 @@ function describeLayer(node) {
       ["Memory", formatBytes(readBytes(number))],
     ]),
     ...describeErrors(number),
-    section("Outputs", layer.outputs.map((port, i) => describeOutputPort(port, record?.outputs?.[i], i, layer.outputs.length))),
-    layer.type === "Result" && record?.outputs?.[0] ? section("Value", createValue(record.outputs[0])) : null,
+    section("Outputs", layer.outputs.map((port, i) => describeOutputPort(port, record?.outputs?.[i], i, layer.outputs.length, getKey(number)))),
+    layer.type === "Result" && record?.outputs?.[0] ? section("Value", createValue(record.outputs[0], getKey(number))) : null,
     section("Attention", createPictures({ picture: record?.attention })),
     section("Inputs", layer.inputs.map((input, i) => describeInput(input, i))),
     section("Outside of the body", describeOutside(number)),
@@ -235,7 +235,7 @@ function describeErrors(number) {
 }
 
 /** Returns an output as a card: declared and actual type and shape, and its value. */
-function describeOutputPort(port, output, index, count) {
+function describeOutputPort(port, output, index, count, key) {
   const declared = `${port.type}${port.shape}`;
   const actual = output ? `${output.type}${formatShape(output.shape)}` : "";
   const names = (port.names ?? []).join(", ");
@@ -246,12 +246,12 @@ function describeOutputPort(port, output, index, count) {
     {},
     head,
     createFacts([["Names", names], ["Declared", declared === actual ? "" : declared]]),
-    output ? createValue(output) : null,
+    output ? createValue(output, count > 1 ? `${key}.${index}` : key) : null,
   );
 }
 
 /** Returns statistics, histogram, pictures and first values of a value. */
-function createValue(output) {
+function createValue(output, name) {
   const [min, max, mean, std, zeros, nans, infinities] = output.stats ?? [];
   const warnings = [nans ? `${formatCount(nans, "NaN")}` : "", infinities ? `${formatCount(infinities, "infinity").replace("infinitys", "infinities")}` : ""];
   const count = output.shape.reduce((product, length) => product * length, 1);
@@ -266,7 +266,9 @@ function createValue(output) {
     warning ? create("p.message.error", {}, warning) : null,
     output.stats ? grid : null,
     createHistogram(output.histogram),
+    createExpected(output),
     createPictures(output),
+    createTensorButtons(output, name),
     createFirst(output),
   );
 }
@@ -296,7 +298,7 @@ function describeInput(input, index) {
     { "data-key": `constant ${source}`, open: selection.constant === source },
     create("summary.card-head", {}, create("strong", {}, `${index}`), create("span", {}, `constant ${layer.name.split("/").at(-1)}`), create("span.muted", {}, actual)),
     createFacts([["Key", getKey(source)], ["Computed by", describeConstant(source)]]),
-    output ? createValue(output) : create("p.muted", {}, "The report contains no values of this constant."),
+    output ? createValue(output, getKey(source)) : create("p.muted", {}, "The report contains no values of this constant."),
   );
   return create("div.card.slim", {}, details);
 }

@@ -13,31 +13,33 @@ const palette = Array.from({ length: 256 }, (_, code) =>
 const decodedPixels = new Map();
 
 /** Returns the bytes of a picture. */
-function decodePixels(number) {
-  if (!decodedPixels.has(number)) {
-    const text = atob(pictures[number].data);
-    decodedPixels.set(number, Uint8Array.from(text, (character) => character.charCodeAt(0)));
+function decodePixels(picture) {
+  if (!decodedPixels.has(picture)) {
+    const text = atob(picture.data);
+    decodedPixels.set(picture, Uint8Array.from(text, (character) => character.charCodeAt(0)));
   }
-  return decodedPixels.get(number);
+  return decodedPixels.get(picture);
 }
 
-/** Draws one map of a picture, or an image, on a new canvas. */
-function drawMap(number, index, channels) {
-  const { width, height, color, kind } = pictures[number];
-  const pixels = decodePixels(number);
+/** Returns a canvas on which codes from 0 to 255 are drawn in the colors of maps. */
+function paintCodes(codes, width, height, colorOf = (code) => palette[code]) {
   const canvas = create("canvas", { width, height });
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
-  const order = channels === "BGR" ? [2, 1, 0] : [0, 1, 2];
-  for (let i = 0; i < width * height; i += 1) {
-    const code = pixels[index * width * height + i];
-    const gray = [code, code, code];
-    let rgb = kind === "image" ? gray : palette[code];
-    if (color) rgb = order.map((channel) => pixels[3 * i + channel]);
-    image.data.set([...rgb, 255], 4 * i);
-  }
+  for (let i = 0; i < width * height; i += 1) image.data.set([...colorOf(codes[i], i), 255], 4 * i);
   context.putImageData(image, 0, 0);
   return canvas;
+}
+
+/** Draws one map of a picture, or an image, on a new canvas. */
+function drawMap(picture, index, channels) {
+  const { width, height, color, kind } = picture;
+  const pixels = decodePixels(picture);
+  const order = channels === "BGR" ? [2, 1, 0] : [0, 1, 2];
+  const codes = color ? pixels : pixels.subarray(index * width * height, (index + 1) * width * height);
+  let colorOf = kind === "image" ? (code) => [code, code, code] : undefined;
+  if (color) colorOf = (_, i) => order.map((channel) => pixels[3 * i + channel]);
+  return paintCodes(codes, width, height, colorOf);
 }
 
 /** Returns the pictures of an output as a figure, or null. */
@@ -49,7 +51,7 @@ function createPictures(output) {
   const extent = `${size[0]} × ${size[1]}`;
   if (kind === "image") {
     const show = (channels) => {
-      const canvas = drawMap(output.picture, 0, channels);
+      const canvas = drawMap(picture, 0, channels);
       canvas.className = "image";
       canvas.setAttribute("role", "img");
       canvas.setAttribute("aria-label", `Image, ${extent}`);
@@ -76,7 +78,7 @@ function createPictures(output) {
   const noun = { "feature maps": "channel", attention: "head", matrix: "matrix" }[kind];
   const grid = create("div.maps", { "data-count": count });
   for (let i = 0; i < count; i += 1) {
-    const canvas = drawMap(output.picture, i);
+    const canvas = drawMap(picture, i);
     const [low, high] = picture.bounds[i];
     const range = `${formatNumber(low, 3)} to ${formatNumber(high, 3)}`;
     const label = kind === "matrix" ? range : `${noun} ${i}: ${range}`;
