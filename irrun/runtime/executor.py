@@ -449,6 +449,7 @@ class Executor:
             parameter_dtypes=tuple(_get_computed_dtype(body.program, port) for port in parameter_ports),
             constant_results=body.program.get_constant_results(),
             expect_iterations=executor.expect_iterations,
+            is_measured=self._state.instrument is not None,
         )
 
 

@@ -46,7 +46,8 @@ def list_plan(program: Program) -> Iterator[PlanEntry]:
         if instruction is not None:
             operations = tuple(definition.operation.type for definition in instruction.definitions)
             refused = tuple(reason for name in instruction.layers for reason in reasons.get((current, name), ()))
-            yield PlanEntry(instruction.layers, operations, _describe(instruction), depth, refused)
+            implementation = "compiled: a part of the loop" if current.is_replaced else _describe(instruction)
+            yield PlanEntry(instruction.layers, operations, implementation, depth, refused)
 
 
 def _describe(instruction: Instruction) -> str:

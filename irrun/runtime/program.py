@@ -128,6 +128,7 @@ class Program:
             only.
         sequences: What executors without an instrument run instead of `instructions`, if it is not None: some of them
             are joined. See the pass `jit_sequences`.
+        is_replaced: Whether it is a body that runs only where its compiled form does not.
         refusals: Rules that matched and did not apply; `irrun info --plan` prints them.
     """
 
@@ -143,6 +144,7 @@ class Program:
     computed_types: dict[np.dtype[Any], np.dtype[Any]] = field(default_factory=dict)
     invariant_count: int = 0
     sequences: list[Instruction] | None = None
+    is_replaced: bool = False
     refusals: list[Refusal] = field(default_factory=list)
 
     def copy(self) -> Program:
@@ -153,6 +155,7 @@ class Program:
             initial=self.initial.copy(),
             constant_layers=dict(self.constant_layers),
             sequences=None,
+            is_replaced=False,
             refusals=[],
         )
 

@@ -25,7 +25,9 @@ __all__ = [
     "make_normalization_task",
     "make_row_task",
     "make_softmax_task",
+    "reduce_row",
     "sum_row",
+    "take_larger",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -38,7 +40,7 @@ MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
 SUMS = 4
 
 
-def _reduce_row(
+def reduce_row(
     f: Function,
     length: Value,
     identity: float,
@@ -92,9 +94,14 @@ def fold(f: Function, vector: Value, combine: Callable[[Value, Value], Value]) -
     return f.emit("float", f"extractelement {vector.type} {vector}, i32 0")
 
 
+def take_larger(f: Function, a: Value, b: Value) -> Value:
+    """Append the choice of the larger of two values."""
+    return f.select(f.compare("ogt", a, b), a, b)
+
+
 def sum_row(f: Function, length: Value, compute: Callable[[Value, Value | None], Value]) -> Value:
     """Append the sum of a row, of which `compute` returns the vectors at positions."""
-    return _reduce_row(f, length, 0.0, compute, add, lambda x: fold(f, x, add))
+    return reduce_row(f, length, 0.0, compute, add, lambda x: fold(f, x, add))
 
 
 @functools.cache
@@ -105,8 +112,8 @@ def compile_softmax() -> Kernel:
     p = f.parameters
     length = p["length"]
 
-    def take_larger(a: Value, b: Value) -> Value:
-        return f.select(f.compare("ogt", a, b), a, b)
+    def choose(a: Value, b: Value) -> Value:
+        return take_larger(f, a, b)
 
     with f.loop(p["first"], p["last"]) as row:
         source, target = f.offset(p["data"], row * length), f.offset(p["result"], row * length)
@@ -114,7 +121,7 @@ def compile_softmax() -> Kernel:
         def load(position: Value, mask: Value | None, source: Value = source) -> Value:
             return f.load(f.offset(source, position), f.vector, mask)
 
-        largest = _reduce_row(f, length, -np.inf, load, take_larger, lambda x: fold(f, x, take_larger))
+        largest = reduce_row(f, length, -np.inf, load, choose, lambda x: fold(f, x, choose))
 
         def exponentiate(
             position: Value, mask: Value | None, target: Value = target, largest: Value = largest

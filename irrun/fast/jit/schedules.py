@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy as np
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.tasks import Address, Task, reserve_scratch
 from irrun.fast.jit.team import run_jobs
+from irrun.fast.jit.team_code import OWN_PARTS, WAITS
 
-__all__ = ["ABSOLUTE", "Schedule"]
+__all__ = ["ABSOLUTE", "LoopSchedule", "Schedule"]
 
 Array = np.ndarray[Any, Any]
 
@@ -68,3 +69,93 @@ class Schedule:
         known.take(self._bases, out=words, mode="wrap")
         words += self._offsets
         run_jobs(words[self._first_job :], len(self._tasks), self._helper_count)
+
+
+class LoopSchedule:
+    """Tasks that are repeated with other addresses of some arrays.
+
+    Args:
+        tables: Tables of addresses; see `Schedule`.
+        tasks: The tasks; see `Schedule`.
+        thread_count: The number of threads that compute them.
+        varying: The numbers of the arrays whose addresses differ between iterations.
+    """
+
+    def __init__(
+        self,
+        tables: Iterable[Sequence[Address]],
+        tasks: Iterable[tuple[Task, Sequence[Address | int]]],
+        thread_count: int,
+        varying: Iterable[int],
+    ) -> None:
+        schedule = Schedule(tables, tasks, thread_count)
+        self._tasks, self.helper_count = schedule._tasks, schedule._helper_count
+        self._scratch_size = schedule._scratch_size
+        self._split = schedule._first_job
+        self._bases, self._offsets = schedule._bases, schedule._offsets
+        #: Array -> the positions of the words that depend on it, and what is added to its address.
+        self._varying = {n: np.flatnonzero(self._bases == n) for n in varying}
+
+    @property
+    def size(self) -> int:
+        """The number of words of an iteration."""
+        return len(self._bases)
+
+    def start(self, arrays: Sequence[int], rows: int) -> LoopRun:
+        """Return a run of the tasks.
+
+        Args:
+            arrays: The addresses of the arrays, 0 for those that vary.
+            rows: The number of iterations that are computed at once at most.
+        """
+        scratch = [reserve_scratch(thread, self._scratch_size) for thread in range(self.helper_count, -1, -1)]
+        split = self._split
+        tables = np.empty((rows, split), np.int64)
+        jobs = np.empty((rows, self.size - split), np.int64)
+        known = np.array([*arrays, *scratch, get_address(tables), 0], np.int64)
+        words = known.take(self._bases, mode="wrap") + self._offsets
+        tables[...], jobs[...] = words[:split], words[split:]
+        if split:
+            places = np.flatnonzero(self._bases[split:] == _WORDS)
+            jobs[:, places] += (np.arange(rows) * split * _WORD_SIZE)[:, np.newaxis]
+        columns = []
+        for number, positions in self._varying.items():
+            for target, own in ((tables, positions[positions < split]), (jobs, positions[positions >= split])):
+                if len(own):
+                    columns.append((number, target, own - (split if target is jobs else 0), self._offsets[own]))
+        return LoopRun(columns, jobs, len(self._tasks), self.helper_count, tables)
+
+
+class LoopRun:
+    """Iterations of tasks.
+
+    Args:
+        columns: For each array whose address varies, the words that contain it, their columns, and what is added.
+        jobs: The jobs of several iterations.
+        task_count: The number of jobs of an iteration.
+        helper_count: The number of helpers that take part.
+        tables: The tables of addresses, which jobs read.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[tuple[int, Array, Array, Array]],
+        jobs: Array,
+        task_count: int,
+        helper_count: int,
+        tables: Array,
+    ) -> None:
+        self._columns, self._jobs, self._tables = columns, jobs, tables
+        self._task_count, self._helper_count = task_count, helper_count
+
+    def run(self, count: int, addresses: Mapping[int, Array]) -> None:
+        """Compute some iterations.
+
+        Args:
+            count: The number of iterations.
+            addresses: For each array that varies, its address in each of them.
+        """
+        for number, target, places, offsets in self._columns:
+            target[:count, places] = addresses[number][:, np.newaxis] + offsets
+        self._jobs[0, [OWN_PARTS, WAITS]] = 0
+        run_jobs(self._jobs.reshape(-1), count * self._task_count, self._helper_count)

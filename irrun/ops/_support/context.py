@@ -115,6 +115,7 @@ class BodyRunner(NamedTuple):
         parameter_dtypes: Declared type of each Parameter.
         constant_results: The Results that are constant, by their index.
         expect_iterations: Takes the number of iterations that follow, for a display; None if it is not known.
+        is_measured: Whether the layers of the body are measured one by one.
     """
 
     run: Callable[[Sequence[Array | None], int], list[Array]]
@@ -130,6 +131,7 @@ class BodyRunner(NamedTuple):
     parameter_dtypes: tuple[np.dtype[Any] | None, ...] = ()
     constant_results: Mapping[int, Array] = MappingProxyType({})
     expect_iterations: Callable[[int | None], None] = _ignore
+    is_measured: bool = False
 
 
 class OutputCount(int):

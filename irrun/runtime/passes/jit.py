@@ -22,7 +22,8 @@ def run(program: Program, resources: Resources) -> None:
         resources: The memory of the weights of kernels.
     """
     for current in program.walk_programs():
-        compile_program(current, resources.packed)
+        if not current.is_replaced:
+            compile_program(current, resources.packed)
 
 
 def compile_program(program: Program, packed: PackedMemory) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
-__all__ = ["run"]
+__all__ = ["divide_body", "run"]
 
 
 def run(program: Program, resources: Resources) -> None:
@@ -20,7 +20,8 @@ def run(program: Program, resources: Resources) -> None:
             _hoist_in_body(instruction.bodies["body"])
 
 
-def _hoist_in_body(body: BodyProgram) -> None:
+def divide_body(body: BodyProgram) -> tuple[list[Instruction], list[Instruction]]:
+    """Return the instructions of the body of a loop that do not depend on the iteration, and all others."""
     program = body.program
     variant = {edge.parameter for edge in body.back_edges}
     variant.update(entry.parameter for entry in body.inputs if entry.axis is not None or entry.purpose)
@@ -38,6 +39,12 @@ def _hoist_in_body(body: BodyProgram) -> None:
         if is_invariant:
             invariant_slots.update(instruction.outputs)
         (first if is_invariant else rest).append(instruction)
+    return first, rest
+
+
+def _hoist_in_body(body: BodyProgram) -> None:
+    program = body.program
+    first, rest = divide_body(body)
     program.instructions = [*first, *rest]
     program.invariant_count = len(first)
     program.free_after_last_use()

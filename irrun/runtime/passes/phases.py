@@ -117,6 +117,8 @@ PHASES = (
     Phase("loops_to_sequences", "compute all iterations at once; before bodies are specialized for one iteration",
           lambda facts: facts.has_bodies),
     Phase("loop_iterations", "prepare the slices of all other loops once", lambda facts: facts.has_bodies),
+    Phase("jit_loops", "compile all other loops; instructions of bodies are plain until here",
+          lambda facts: facts.use_jit and facts.has_bodies),
     Phase("early_projections", "combine channels before they are enlarged; convolutions are plain until here",
           lambda facts: "Interpolate" in facts.types and facts.has(lambda operation: operation.convolves)),
     Phase("jit", "compile kernels with what follows them; what cannot be compiled is left to NumPy",

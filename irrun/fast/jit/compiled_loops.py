@@ -1,0 +1,431 @@
+"""Loops whose bodies are compiled: one call computes many iterations without the interpreter.
+
+Slices are read where they are, back edges lead from one of two places of a result to the other, and concatenated
+outputs are written to their final memory. Everything else of an iteration is in one array.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irrun.deadlines import check_time
+from irrun.errors import InputError
+from irrun.fast.errors import NoKernelError
+from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import keep_binding
+from irrun.fast.jit.body_operations import add_step
+from irrun.fast.jit.body_plans import BodyPlan, BodyPlanner, BodyStep, count_strides
+from irrun.fast.jit.nests import StridedLayout
+from irrun.fast.jit.tasks import align_size
+from irrun.limits import check_allocation, collect_values
+from irrun.ops._support.axes import normalize_axis
+from irrun.ops._support.context import BodyRunner, OutputDescription
+from irrun.ops._support.input_slices import InputSlicer, create_slicers, get_count_from_outputs
+from irrun.threads import copy_unaligned
+
+__all__ = ["CompiledLoop", "InvariantStep", "LoopBody"]
+
+Array = np.ndarray[Any, Any]
+
+#: Words that describe iterations which are computed at once, so that they stay in the cache, and iterations at most.
+MAX_WORDS, MAX_ITERATIONS = 1 << 14, 256
+#: Seconds after which a call should return, so that time limits and interrupts are checked.
+MAX_SECONDS = 0.05
+#: Shapes for which a loop keeps its plan.
+MAX_PLANS = 16
+
+
+@dataclass(frozen=True)
+class InvariantStep:
+    """An operation that does not depend on the iteration.
+
+    Attributes:
+        kernel: Takes the values of `inputs`, returns the values of `outputs`.
+        inputs: Slots of the inputs.
+        outputs: Slots of the outputs.
+    """
+
+    kernel: Callable[..., Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LoopBody:
+    """A body.
+
+    Attributes:
+        constants: The values of slots that are constant.
+        parameters: Slots of the Parameters.
+        results: Slots of the Results.
+        invariant: The operations that are computed once.
+        steps: The operations of each iteration.
+    """
+
+    constants: Mapping[int, Array]
+    parameters: tuple[int, ...]
+    results: tuple[int, ...]
+    invariant: tuple[InvariantStep, ...]
+    steps: tuple[BodyStep, ...]
+
+    def compute_invariants(self, arguments: Sequence[Array | None]) -> dict[int, Array]:
+        """Return the values that do not depend on the iteration, by their slots.
+
+        Raises:
+            NoKernelError: An operation fails.
+        """
+        values: dict[int, Any] = dict(self.constants)
+        values.update(zip(self.parameters, arguments, strict=True))
+        computed: dict[int, Array] = {}
+        for step in self.invariant:
+            try:
+                results = step.kernel(*[values[slot] for slot in step.inputs])
+            except Exception as error:  # the plain loop reports it
+                raise NoKernelError(str(error)) from error
+            results = results if isinstance(results, (tuple, list)) else (results,)
+            computed.update((slot, np.asarray(x)) for slot, x in zip(step.outputs, results, strict=False))
+            values.update(computed)
+        read = {slot for own in self.steps for slot in own.inputs} | set(self.results)
+        return {slot: copy_unaligned(np.ascontiguousarray(x)) for slot, x in computed.items() if slot in read}
+
+    def make_plan(
+        self, parameters: Mapping[int, StridedLayout], invariants: Mapping[int, Array], varying: Sequence[int],
+        results: Sequence[int],
+    ) -> BodyPlan:  # fmt: skip
+        """Return the plan for parameters of certain layouts.
+
+        Args:
+            parameters: The layouts of the Parameters that are passed, by their slots.
+            invariants: The values that are computed once.
+            varying: Slots of the Parameters that differ between iterations.
+            results: Slots of the results that are needed.
+
+        Raises:
+            Exception: There is no plan.
+        """
+        layouts = dict(parameters)
+        for slot, value in invariants.items():
+            layouts[slot] = StridedLayout(value.shape, count_strides(value.shape, value.dtype), value.dtype)
+        planner = BodyPlanner(layouts, self.constants)
+        for step in self.steps:
+            add_step(planner, step)
+        return planner.finish(results, varying)
+
+
+@dataclass(eq=False)
+class CompiledLoop:
+    """The kernel of a loop.
+
+    Attributes:
+        plain: Runs the loop in other cases.
+        body: The body.
+        has_trip_count: Whether the first two inputs are the trip count and the execution condition of Loop.
+    """
+
+    plain: Callable[..., tuple[Array, ...]]
+    body: LoopBody
+    has_trip_count: bool
+    _plans: dict[Any, BodyPlan | None] = field(default_factory=dict)
+
+    def __call__(self, *inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
+        """Compute all iterations, or run the loop if it is measured or not compiled for these inputs."""
+        if not body.is_measured:
+            with contextlib.suppress(NoKernelError):
+                return self._run(inputs, body)
+        return self.plain(*inputs, body=body)
+
+    def _run(self, inputs: Sequence[Array], body: BodyRunner) -> tuple[Array, ...]:
+        """Compute all iterations.
+
+        Raises:
+            NoKernelError: The loop is not compiled for these inputs, or its values exceed the memory.
+        """
+        try:
+            with collect_values() as values:
+                run = _LoopRun(self, inputs, body)
+                check_allocation([run.size], np.dtype(np.uint8))
+                values.add(run.size)
+                return run.compute()
+        except InputError as error:
+            raise NoKernelError(str(error)) from error
+
+    def find_plan(
+        self, parameters: Mapping[int, StridedLayout], invariants: Mapping[int, Array], varying: Sequence[int],
+        results: Sequence[int],
+    ) -> BodyPlan:  # fmt: skip
+        """Return the plan for some layouts, which is made if they are new; see `LoopBody.make_plan`.
+
+        Raises:
+            NoKernelError: There is none.
+        """
+        key = tuple(parameters.items()), tuple(varying)
+        plans = self._plans  # other threads may change it
+        if key not in plans:
+            plan: BodyPlan | None = None
+            with contextlib.suppress(Exception):  # the plain loop explains what is wrong
+                plan = self.body.make_plan(parameters, invariants, varying, results)
+            keep_binding(plans, key, plan, MAX_PLANS)
+            found = plan
+        else:
+            found = plans[key]
+        if found is None:
+            raise NoKernelError("the body has no plan")
+        return found
+
+
+class _LoopRun:
+    """A run of a loop.
+
+    Args:
+        loop: The loop.
+        inputs: Its inputs.
+        body: The port map.
+
+    Attributes:
+        size: Bytes of all values.
+
+    Raises:
+        NoKernelError: The loop is not compiled for these inputs.
+        InputError: An entry does not match the shape of its input.
+    """
+
+    def __init__(self, loop: CompiledLoop, inputs: Sequence[Array], body: BodyRunner) -> None:
+        self._body, own = body, loop.body
+        inputs = [copy_unaligned(x) for x in inputs]
+        slicers = create_slicers(inputs, body)
+        count = _count_iterations(inputs if loop.has_trip_count else (), body, slicers)
+        self._condition, self._count = _read_condition(body, count)
+        edges = {edge.parameter: edge.result for edge in body.back_edges}
+        collected = {o.result for o in body.outputs if o.axis is not None and o.port >= 0}
+        if self._count is None and (collected or slicers or self._condition is None):
+            raise NoKernelError("expected a known number of iterations")
+        #: By the slots of Parameters: arrays, the bytes between the values of neighboring iterations, and layouts.
+        self._arrays: dict[int, Array] = {}
+        self._steps: dict[int, int] = {}
+        self._layouts: dict[int, StridedLayout] = {}
+        #: The slot and the type of the number of the iteration.
+        self._counter: tuple[int, np.dtype[Any]] | None = None
+        for entry in body.inputs:
+            if entry.axis is None and entry.port >= 0:
+                self._add_array(own.parameters[entry.parameter], inputs[entry.port])
+        for slicer in slicers:
+            self._add_slices(own.parameters[slicer.entry.parameter], slicer.to_array(self._count or 0))
+        for entry in body.inputs:
+            if entry.purpose == "current_iteration":
+                self._add_counter(own.parameters[entry.parameter], entry.parameter, edges)
+        states = [own.parameters[number] for number in edges]
+        if not self._layouts.keys() >= {*own.parameters} or not self._arrays.keys() >= {*states}:
+            raise NoKernelError("a Parameter has no value")
+        if not self._steps.keys().isdisjoint(states):
+            raise NoKernelError("a Parameter has several values")
+        self._edges = {own.parameters[p]: own.results[r] for p, r in edges.items()}
+        varying = [*self._steps, *self._edges, *((self._counter[0],) if self._counter else ())]
+        needed = {o.result for o in body.outputs if o.port >= 0} | set(edges.values())
+        if self._condition is not None:
+            needed.add(self._condition)
+        results = list(dict.fromkeys(own.results[r] for r in sorted(needed)))
+        arguments = [None if slot in varying else self._arrays.get(slot) for slot in own.parameters]
+        self._invariants = own.compute_invariants(arguments)
+        self._plan = plan = loop.find_plan(self._layouts, self._invariants, varying, results)
+        if any(plan.results[r][::2] != self._layouts[p][::2] for p, r in self._edges.items()):
+            raise NoKernelError("the shapes of a state differ between iterations")
+        self._slots = own.results
+        self._numbers = {slot: i for i, slot in enumerate((*self._layouts, *self._invariants), 1)}
+        self._result_numbers = {slot: i for i, slot in enumerate(results, 1 + len(self._numbers))}
+        #: By the slots of results: the bytes between two places, and the number of places.
+        self._places: dict[int, tuple[int, int]] = {}
+        self._collected = {own.results[r] for r in collected}
+        for slot in results:
+            layout = plan.results[slot]
+            size = layout.dtype.itemsize * math.prod(layout.shape)
+            self._places[slot] = (size, count_known(self._count)) if slot in self._collected else (align_size(size), 2)
+        self.size = plan.arena_size + sum(size * places for size, places in self._places.values())
+
+    def _add_array(self, slot: int, value: Array) -> None:
+        """Add an input that is passed whole."""
+        array = np.ascontiguousarray(value).reshape(value.shape)
+        self._arrays[slot] = array
+        self._layouts[slot] = StridedLayout(array.shape, count_strides(array.shape, array.dtype), array.dtype)
+
+    def _add_slices(self, slot: int, slices: Array) -> None:
+        """Add the slices of an input."""
+        if slot in self._arrays or not slices.size:
+            raise NoKernelError("expected slices with elements")
+        self._arrays[slot], self._steps[slot] = slices, slices.strides[0]
+        self._layouts[slot] = StridedLayout(slices.shape[1:], slices.strides[1:], slices.dtype)
+
+    def _add_counter(self, slot: int, parameter: int, edges: Mapping[int, int]) -> None:
+        """Add the number of the iteration, unless the body itself counts, from an input."""
+        argument = self._arrays.get(slot)
+        if argument is not None and parameter in edges:
+            return
+        dtype = np.dtype(self._body.parameter_dtypes[parameter] or np.int64)
+        shape = () if self._body.parameter_shapes[parameter] == () else (1,)
+        if argument is not None:
+            dtype, shape = argument.dtype, argument.shape
+        has_other_start = argument is not None and argument.any()
+        if parameter in edges or self._counter is not None or math.prod(shape) != 1 or has_other_start:
+            raise NoKernelError("expected one number of the iteration, from 0 on")
+        self._arrays.pop(slot, None)
+        self._counter = slot, dtype
+        self._layouts[slot] = StridedLayout(shape, count_strides(shape, dtype), dtype)
+
+    def compute(self) -> tuple[Array, ...]:
+        """Compute the iterations, and return the outputs."""
+        memory: dict[int, Array] = {}
+        for slot, (size, places) in self._places.items():
+            layout = self._plan.results[slot]
+            is_collected = slot in self._collected
+            memory[slot] = np.empty((places, *layout.shape), layout.dtype) if is_collected else np.empty(
+                size * places, np.uint8
+            )  # fmt: skip
+        count = self._run(memory)
+        outputs: list[Array] = [np.empty(0)] * self._body.output_count
+        for entry in self._body.outputs:
+            if entry.port >= 0:
+                slot = self._slots[entry.result]
+                if entry.axis is None:
+                    outputs[entry.port] = np.array(self._get_value(memory, slot, count - 1))
+                else:
+                    outputs[entry.port] = _join(entry, memory[slot][:count])
+        return tuple(outputs)
+
+    def _run(self, memory: Mapping[int, Array]) -> int:
+        """Compute the iterations, and return their number.
+
+        Args:
+            memory: The memory of the results by their slots.
+        """
+        schedule, count = self._plan.get_schedule(), self._count
+        rows = max(1, min(MAX_WORDS // schedule.size, MAX_ITERATIONS, count or 1))
+        if self._condition is not None:
+            rows = 1
+        arena = np.empty(self._plan.arena_size + 64, np.uint8)
+        address = get_address(arena)
+        known = {slot: get_address(x) for slot, x in (*self._arrays.items(), *self._invariants.items())}
+        addresses = [address + -address % 64, *[0] * (len(self._numbers) + len(self._result_numbers))]
+        for slot, number in self._numbers.items():
+            if number not in self._plan.varying:
+                addresses[number] = known[slot]
+        run = schedule.start(addresses, rows)
+        done, step = 0, min(rows, 8)
+        while done != count:
+            check_time()
+            before = time.perf_counter()
+            n = step if count is None else min(step, count - done)
+            numbers = np.arange(done, done + n, dtype=np.int64)
+            varying, kept = self._locate(numbers, known, memory)
+            run.run(n, varying)
+            del kept
+            done += n
+            elapsed = time.perf_counter() - before
+            step = max(1, min(rows, 4 * n, int(n * MAX_SECONDS / max(elapsed, 1e-9))))
+            if self._condition is not None:
+                value = self._get_value(memory, self._slots[self._condition], done - 1)
+                if value.size != 1:
+                    raise NoKernelError("the execution condition is not a scalar")
+                if not value.item():
+                    break
+        return done
+
+    def _locate(
+        self, numbers: Array, known: Mapping[int, int], memory: Mapping[int, Array]
+    ) -> tuple[dict[int, Array], Array | None]:
+        """Return the addresses in some iterations of arrays by their numbers, and what has to be kept meanwhile.
+
+        Args:
+            numbers: The numbers of the iterations.
+            known: The addresses of the inputs by their slots.
+            memory: The memory of the results by their slots.
+        """
+        varying: dict[int, Array] = {}
+        counter: Array | None = None
+        for slot, step in self._steps.items():
+            varying[self._numbers[slot]] = known[slot] + numbers * step
+        if self._counter is not None:
+            slot, dtype = self._counter
+            counter = numbers.astype(dtype)
+            varying[self._numbers[slot]] = get_address(counter) + (numbers - numbers[0]) * dtype.itemsize
+        for slot, (size, places) in self._places.items():
+            varying[self._result_numbers[slot]] = get_address(memory[slot]) + numbers % places * size
+        for parameter, slot in self._edges.items():
+            size, places = self._places[slot]
+            before = get_address(memory[slot]) + (numbers - 1) % places * size
+            if not numbers[0]:
+                before[0] = known[parameter]
+            varying[self._numbers[parameter]] = before
+        return varying, counter
+
+    def _get_value(self, memory: Mapping[int, Array], slot: int, iteration: int) -> Array:
+        """Return the value of a result in one of the last iterations."""
+        size, places = self._places[slot]
+        layout = self._plan.results[slot]
+        value: Array = np.ndarray(layout.shape, layout.dtype, memory[slot], iteration % places * size)
+        return value
+
+
+def count_known(count: int | None) -> int:
+    """Return a number of iterations that is known."""
+    if count is None:
+        raise NoKernelError("expected a known number of iterations")
+    return count
+
+
+def _count_iterations(head: Sequence[Array], body: BodyRunner, slicers: Sequence[InputSlicer]) -> int | None:
+    """Return the number of iterations at most, or None if it is not limited.
+
+    Args:
+        head: The inputs of Loop, whose first two are the trip count and the execution condition.
+        body: The port map.
+        slicers: The sliced inputs.
+
+    Raises:
+        NoKernelError: There is no iteration, or slices do not match their number.
+    """
+    counts = {slicer.count for slicer in slicers}
+    if head:
+        trip_count, condition = head[:2]
+        if trip_count.size != 1 or condition.size != 1 or not condition.item():
+            raise NoKernelError("expected at least one iteration")
+        count: int | None = int(trip_count.item())
+        if count is None or count < 0:
+            count = None
+        if any(n < (math.inf if count is None else count) for n in counts):
+            raise NoKernelError("expected slices for all iterations")
+    else:
+        if len(counts) > 1:
+            raise NoKernelError("expected the same number of slices")
+        count = counts.pop() if counts else get_count_from_outputs(body)
+    if count == 0:
+        raise NoKernelError("expected at least one iteration")
+    return count
+
+
+def _read_condition(body: BodyRunner, count: int | None) -> tuple[int | None, int | None]:
+    """Return the number of the Result that is the execution condition, if it varies, and the iterations at most."""
+    condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
+    if condition is None or condition not in body.constant_results:
+        return condition, count
+    value = body.constant_results[condition]
+    if value.size != 1:
+        raise NoKernelError("the execution condition is not a scalar")
+    return None, count if value.item() else 1
+
+
+def _join(entry: OutputDescription, values: Array) -> Array:
+    """Return the concatenation of the values of all iterations."""
+    if values.ndim == 1:
+        values = values[:, np.newaxis]
+    if entry.stride <= 0:
+        values = values[::-1]
+    axis = normalize_axis(entry.axis or 0, values.ndim - 1)
+    shape = values.shape[1:]
+    merged = (*shape[:axis], len(values) * shape[axis], *shape[axis + 1 :])
+    return np.asarray(np.moveaxis(values, 0, axis).reshape(merged))

@@ -1,0 +1,178 @@
+"""Elementwise functions of scalars of any type that kernels compute: integers, booleans, comparisons and selections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from irrun.element_types import ElementType
+from irrun.fast.errors import NoKernelError
+from irrun.fast.jit.code import Function, Value
+
+__all__ = ["ScalarFunction", "find_scalar_function"]
+
+Array = np.ndarray[Any, Any]
+DType = np.dtype[Any]
+Emit = Callable[..., Value]
+
+F32, I32, I64, BOOL = (np.dtype(name) for name in ("float32", "int32", "int64", "bool"))
+
+
+class _Row(NamedTuple):
+    """A function.
+
+    Attributes:
+        emit: Appends its instructions.
+        operand_count: The number of operands.
+        kinds: The kinds of NumPy types that its operands may have.
+        compares: Whether the result is a boolean; otherwise it has the type of the last operand.
+        divides: Whether the second operand is a divisor.
+    """
+
+    emit: Emit
+    operand_count: int = 2
+    kinds: str = "i"
+    compares: bool = False
+    divides: bool = False
+
+
+#: Operation -> function.
+_ROWS: dict[str, _Row] = {}
+
+
+def _computes(*operations: str, **options: Any) -> Callable[[Emit], Emit]:
+    """Register the decorated function for operations; see `_Row` for the options."""
+
+    def register(function: Emit) -> Emit:
+        _ROWS.update(dict.fromkeys(operations, _Row(function, **options)))
+        return function
+
+    return register
+
+
+class ScalarFunction(NamedTuple):
+    """A function of scalars.
+
+    Attributes:
+        name: The operation.
+        target: The type of LLVM that Convert returns, or empty.
+    """
+
+    name: str
+    target: str = ""
+    result_count: int = 1
+    is_vector: bool = False
+
+    def emit(self, function: Function, values: Sequence[Value]) -> Sequence[Value]:
+        """Append the instructions."""
+        if self.target:
+            return [_convert(function, values[0], self.target)]
+        return [_ROWS[self.name].emit(function, *values)]
+
+
+def find_scalar_function(
+    operation: str, attributes: Mapping[str, Any], dtypes: Sequence[DType], constants: Sequence[Array | None]
+) -> tuple[ScalarFunction, DType]:
+    """Return the function that computes an operation, and the type of its result.
+
+    Args:
+        operation: Type with version.
+        attributes: The attributes.
+        dtypes: The types of the inputs.
+        constants: The values of the inputs that are known.
+
+    Raises:
+        NoKernelError: There is none.
+    """
+    if attributes.get("auto_broadcast", "numpy") != "numpy":
+        raise NoKernelError("kernels broadcast as NumPy does")
+    if operation == "Convert-1":
+        return _find_conversion(dtypes[0], attributes["destination_type"])
+    row = _ROWS.get(operation)
+    if row is None or row.operand_count != len(dtypes):
+        raise NoKernelError(f"there is no compiled form of {operation}")
+    own = dtypes[1:] if operation == "Select-1" else dtypes
+    if any(dtype.kind not in row.kinds or dtype != own[0] for dtype in own):
+        raise NoKernelError(f"there is no compiled form of {operation} for these element types")
+    if operation == "Select-1" and dtypes[0] != BOOL:
+        raise NoKernelError("the condition is not boolean")
+    if row.divides:
+        divisor = constants[1]
+        if divisor is None or not divisor.size or (divisor <= 0).any():
+            raise NoKernelError("the divisor is not a positive constant")
+        if not attributes.get("m_pythondiv", True):
+            raise NoKernelError("quotients are rounded toward zero")
+    return ScalarFunction(operation), BOOL if row.compares else own[-1]
+
+
+def _find_conversion(source: DType, destination: ElementType) -> tuple[ScalarFunction, DType]:
+    target = destination.dtype
+    types = {F32: "float", I32: "i32", I64: "i64", BOOL: "i1"}
+    if source not in types or target not in types or (source == F32 and target in (I32, I64)):
+        raise NoKernelError(f"there is no compiled form of the conversion from {source} to {target}")
+    return ScalarFunction("Convert-1", types[target]), np.dtype(target)
+
+
+def _convert(f: Function, x: Value, target: str) -> Value:
+    if x.type == target:
+        return x
+    if target == "i1":
+        return f.compare("une" if x.is_float else "ne", x, 0)
+    if target == "float":
+        return f.convert("uitofp" if x.type == "i1" else "sitofp", x, target)
+    if x.type == "i1":
+        return f.convert("zext", x, target)
+    return f.convert("trunc" if target == "i32" else "sext", x, target)
+
+
+def _register_comparison(operation: str, integer: str, real: str) -> None:
+    @_computes(operation, kinds="ifb" if integer in ("eq", "ne") else "if", compares=True)
+    def compare(f: Function, a: Value, b: Value) -> Value:
+        return f.compare(real if a.is_float else integer, a, b)
+
+
+for _operation, *_conditions in (
+    ("Equal-1", "eq", "oeq"),
+    ("NotEqual-1", "ne", "une"),
+    ("Less-1", "slt", "olt"),
+    ("LessEqual-1", "sle", "ole"),
+    ("Greater-1", "sgt", "ogt"),
+    ("GreaterEqual-1", "sge", "oge"),
+):
+    _register_comparison(_operation, *_conditions)
+
+_computes("Add-1")(lambda f, a, b: a + b)
+_computes("Subtract-1")(lambda f, a, b: a - b)
+_computes("Multiply-1")(lambda f, a, b: a * b)
+_computes("Maximum-1")(lambda f, a, b: f.max(a, b))
+_computes("Minimum-1")(lambda f, a, b: f.min(a, b))
+_computes("Negative-1", operand_count=1)(lambda f, a: f.coerce(0, a.type) - a)
+_computes("LogicalAnd-1", kinds="b", compares=True)(lambda f, a, b: a & b)
+_computes("LogicalOr-1", kinds="b", compares=True)(lambda f, a, b: a | b)
+_computes("LogicalXor-1", kinds="b", compares=True)(lambda f, a, b: a ^ b)
+_computes("LogicalNot-1", operand_count=1, kinds="b", compares=True)(lambda f, a: a ^ 1)
+_computes("Select-1", operand_count=3, kinds="ifb")(lambda f, condition, a, b: f.select(condition, a, b))
+
+
+def _remainder(f: Function, a: Value, b: Value) -> Value:
+    return f.emit(a.type, f"srem {a.type} {a}, {b}")
+
+
+@_computes("FloorMod-1", divides=True)
+def _floor_mod(f: Function, a: Value, b: Value) -> Value:
+    """Compute the remainder with the sign of a positive divisor."""
+    rest = _remainder(f, a, b)
+    return f.select(f.compare("slt", rest, 0), rest + b, rest)
+
+
+_computes("Mod-1", divides=True)(_remainder)
+
+
+@_computes("Divide-1", divides=True)
+def _divide(f: Function, a: Value, b: Value) -> Value:
+    """Compute the quotient by a positive divisor, rounded down."""
+    quotient = a / b
+    is_lower = f.compare("slt", _remainder(f, a, b), 0)
+    return f.select(is_lower, quotient - 1, quotient)
