@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import model_argument, parse_size
+from irrun.cli.inputs import FilePath, model_argument, parse_size
 from irrun.cli.options import RunOptions, against_option, choose_reference, run_options
 
 if TYPE_CHECKING:
@@ -26,11 +26,14 @@ FORMATS = ("html", "model-explorer")
     cls=ExampleCommand,
     examples=[
         "irrun report model.xml --input photo.jpg -o report.html",
+        "irrun report model.xml",
+        "irrun report model.xml other.xml",
         "irrun report int8.xml --input x.npy --against fp32.xml -o report.html",
         "irrun report model.xml --input random --format model-explorer -o graph.json",
     ],
 )
 @model_argument
+@click.argument("other", type=FilePath(".xml"), required=False)
 @run_options()
 @click.option(
     "-o",
@@ -51,6 +54,7 @@ FORMATS = ("html", "model-explorer")
 @click.option("--format", "kind", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Format.")
 def command(
     model: Path,
+    other: Path | None,
     options: RunOptions,
     output: Path | None,
     against: str | None,
@@ -58,7 +62,9 @@ def command(
     tensors: str,
     kind: str,
 ) -> None:
-    """Run MODEL and write one HTML file that shows the graph, its values, times and errors.
+    """Write one HTML file that shows the graph of MODEL and, if it gets inputs, its values, times and errors.
+
+    OTHER is a model to show beside it, with what differs; with inputs, MODEL is compared with it.
 
     The file opens in any browser and loads nothing else. --format model-explorer writes the graph as JSON for
     Google's Model Explorer, with the numbers as node data next to it: graph.time_ms.json and others.
@@ -72,12 +78,15 @@ def command(
     progress = ProgressLine(model.name)
     source = options.read_model(model)
     output = output or Path(f"{model.stem}.html" if kind == "html" else f"{model.stem}.graph.json")
-    arrays = options.load_inputs(source)
+    beside = None if other is None else options.read_reference(str(other), source)
+    # Without inputs, the page shows the structure; what it is compared with needs them.
+    arrays = options.load_inputs(source) if options.inputs.specs or reference is not None else None
     with progress:
         report = collect_report(
             source,
             arrays,
             against=None if reference is None else options.read_reference(reference, source),
+            other=beside,
             channels=options.inputs.channels.upper(),
             tensor_bytes=parse_size(tensors, "--tensors", accepts_zero=True) or 0,
             **vars(options.settings),

@@ -79,6 +79,36 @@ def test_values_of_the_reference_are_beside_those_of_the_model(visit, broken_rep
     assert np.abs(saved[0] - saved[1]).max() == pytest.approx(0.9637, abs=1e-4)
 
 
+def test_page_without_inputs_shows_the_structure_and_constants(visit, tmp_path):
+    path = tmp_path / "graph.html"
+    path.write_text(make_report(EXAMPLE / "model.xml"), encoding="utf-8")
+    page = visit(path).page
+    assert page.eval_on_selector_all("#measure option", "all => all.map(o => o.value)") == ["weights", "type"]
+    assert page.input_value("#measure") == "type"
+    assert "did not run" in page.inner_text("#panel")
+    page.fill("#search", "decoder")
+    page.press("#search", "Enter")
+    page.click("#panel details >> nth=0")
+    assert "min" in page.inner_text("#panel details[open] .statistics")
+    assert "Time" not in page.inner_text("#table .head")
+
+
+def test_two_models_are_side_by_side(visit, broken_report):
+    folder = broken_report.parent
+    path = folder / "pair.html"
+    path.write_text(make_report(folder / "broken.xml", other=EXAMPLE / "model.xml"), encoding="utf-8")
+    opened = visit(path)
+    page = opened.page
+    assert page.input_value("#measure") == "difference"
+    assert "LSTMCell" in opened.get_selected()
+    assert "1 layer differs" in page.inner_text("#panel .findings")
+    assert "32768 of 65536 elements differ" in page.inner_text("#panel .reason")
+    assert "LSTMCell" in page.inner_text("#nodes .partner")
+    assert page.locator("#nodes .header", has_text="beam_search").count() == 2  # bodies open together
+    page.click("#panel section:has-text('Other model') .link")
+    assert "date_translation/model.xml" in page.inner_text("#panel .path")
+
+
 def test_keys_with_iterations_open_these(visit, date_report):
     opened = visit(date_report, "#beam_search[2]/decoder")
     assert "beam_search[2]/decoder" in opened.page.inner_text("#panel .key")
@@ -178,7 +208,7 @@ def test_colors_change_with_the_measure(visit, deep_report):
 
 def test_measures_without_numbers_are_not_offered(visit, date_report):
     options = visit(date_report).page.eval_on_selector_all("#measure option", "options => options.map(o => o.value)")
-    assert options == ["time", "memory", "range", "type"]
+    assert options == ["time", "memory", "range", "weights", "type"]
 
 
 def test_table_sorts_and_selects(visit, date_report):

@@ -206,6 +206,28 @@ def test_values_of_the_reference_are_those_that_differ(tmp_path):
     assert data["tensors"][output["reference"]["tensor"]]
 
 
+def test_pairs_list_what_differs_and_what_has_no_match(tmp_path):
+    data = 'shape="2,3" element_type="f32"'
+
+    def make(name: str, second: str, alpha: str):
+        layers = [
+            layer(0, "Parameter", data=data, outputs=[port(0, (2, 3), "FP32")], name="x"),
+            layer(1, "Elu", data=f'alpha="{alpha}"', inputs=[port(0)], outputs=[port(1, (2, 3), "FP32")], name="elu"),
+            layer(2, second, inputs=[port(0)], outputs=[port(1, (2, 3), "FP32")], name=second),
+            layer(3, "Result", inputs=[port(0)], name="result"),
+        ]
+        return write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0), (2, 1, 3, 0)]), name=name)
+
+    report = collect_report(make("a", "Relu", "1"), other=make("b", "Tanh", "0.5"))
+    data = report.to_json()
+    pair = data["other"]
+    assert (report.has_run, report.title, pair["layer"], pair["graph"]) == (False, "a.xml · b.xml", 4, 1)
+    assert data["graphs"][1]["members"] == [4, 5, 6, 7]
+    assert pair["partners"][1] == 5
+    assert "alpha is 1, in the other model 0.5" in pair["differences"][1]
+    assert pair["unmatched"] == [2, 6]
+
+
 # Limits.
 
 
@@ -451,6 +473,17 @@ def test_model_explorer_node_data_are_numbers_of_nodes(report):
 
 
 # The command.
+
+
+def test_command_without_inputs_writes_the_structure_of_one_or_two_models(tmp_path):
+    for others, title in (([], "date_translation"), ([str(EXAMPLE / "model.xml")], "date_translation/model.xml")):
+        output = tmp_path / "graph.html"
+        result = CliRunner().invoke(command, [str(EXAMPLE / "model.xml"), *others, "-o", str(output)])
+        assert result.exit_code == 0, result.output
+        data = read_data(output.read_text(encoding="utf-8"))
+        assert not data["has_run"]
+        assert (data["other"] is None) == (not others)
+        assert title in output.read_text(encoding="utf-8")
 
 
 def test_command_writes_one_file(tmp_path):

@@ -36,8 +36,11 @@ def make_report(
     jit: Jit = None,
     timeout: float | None = None,
     tensor_bytes: int = 1_200_000,
+    other: Model | str | os.PathLike[str] | None = None,
 ) -> str:
     """Run a model and return a report: a self-contained page that shows its layers and their values.
+
+    Without inputs, a model that has inputs does not run: the page shows its structure and its constants.
 
     Args:
         model: The model, or the path of its .xml file.
@@ -54,6 +57,7 @@ def make_report(
         jit: Whether the run that is measured uses compiled kernels.
         timeout: Seconds that each run may take.
         tensor_bytes: Compressed bytes of full values, which the page draws and offers for download.
+        other: A model that is shown beside the model, and with which it is compared if there are inputs.
 
     Returns:
         The page as HTML. If the run failed, it shows the error and the values before it.
@@ -80,5 +84,6 @@ def make_report(
         jit=jit,
         timeout=timeout,
         tensor_bytes=tensor_bytes,
+        other=other,
     )
     return render_page(report.to_json(), report.title)

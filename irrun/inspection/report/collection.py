@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ElementType
+from irrun.errors import IrrunError
 from irrun.inspection.report.pictures import Picture, PictureStore, make_attention_maps, make_image, make_maps
 from irrun.inspection.report.structure import Structure
 from irrun.inspection.report.summaries import describe_statistics, summarize
@@ -27,6 +29,8 @@ MAX_ITERATIONS = 200
 MAX_VALUES = 30_000
 #: Bytes of the pixels of all pictures.
 MAX_PICTURE_BYTES = 1_200_000
+#: Bytes of constants whose statistics are computed without a run.
+MAX_CONSTANT_BYTES = 1 << 30
 #: Maximum number of images: of inputs and outputs.
 MAX_IMAGES = 12
 
@@ -136,6 +140,18 @@ class Collector:
         counts = self.iterations.setdefault(number, {})
         counts[tag] = max(counts.get(tag, 0), iteration + 1)
         return iteration < self.max_iterations
+
+    def collect_constants(self) -> None:
+        """Add the values of constants without a run, as many as fit into `MAX_CONSTANT_BYTES`."""
+        remaining = MAX_CONSTANT_BYTES
+        for layer in self.structure.layers:
+            constant = layer.constant
+            if constant is None or constant.data is None:
+                continue
+            remaining -= len(constant.data)
+            if remaining >= 0:
+                with contextlib.suppress(IrrunError):  # validation reports it
+                    self.add(layer, [constant.to_array()])
 
     def describe_omissions(self) -> list[str]:
         """Return notes about what the report does not contain."""

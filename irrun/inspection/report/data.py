@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +12,13 @@ import numpy as np
 import irrun
 from irrun.errors import IrrunError, escape_unprintable
 from irrun.inspection.comparing import compare, open_reference
-from irrun.inspection.comparison import Comparison, LayerComparison
-from irrun.inspection.metrics import Metrics
+from irrun.inspection.comparison import Comparison
 from irrun.inspection.report.collection import Collector, collect_trace
 from irrun.inspection.report.expected import ExpectedValues
+from irrun.inspection.report.findings import describe_errors, describe_reference, find_number
+from irrun.inspection.report.pairing import describe_pair
 from irrun.inspection.report.structure import Structure, name_model
-from irrun.inspection.report.summaries import MAX_TEXT, shorten
+from irrun.inspection.report.summaries import shorten
 from irrun.inspection.report.tensors import DEFAULT_TENSOR_BYTES
 from irrun.inspection.report.times import Times, measure_times, read_recorded_times
 from irrun.inspection.trace import Trace
@@ -50,6 +50,8 @@ class Report:
         error: The error that ended the run, or None. The report contains the values before it.
         channels: The order of the channels of images: "BGR" or "RGB".
         notes: Messages for the reader.
+        other: The layers of a model that is shown beside the model, or None.
+        has_run: Whether the model ran, or values were recorded.
     """
 
     structure: Structure
@@ -59,15 +61,19 @@ class Report:
     error: IrrunError | None = None
     channels: str = "BGR"
     notes: list[str] = field(default_factory=list)
+    other: Structure | None = None
+    has_run: bool = True
 
     @property
     def title(self) -> str:
         """The name of the file, and that of the model if it says more."""
-        return " · ".join(name_model(self.structure.model))
+        names = name_model(self.structure.model)
+        return " · ".join(names if self.other is None else [names[0], name_model(self.other.model)[0]])
 
     def to_json(self) -> dict[str, Any]:
         """Return the data of the page."""
         model, structure = self.structure.model, self.structure
+        structures = [structure] if self.other is None else [structure, self.other]
         results = [n for n in model.graph.find_layers("Result") if id(n) in structure.numbers]
         names = {spec.layer.id: spec.names for spec in model.outputs}
         return {
@@ -78,6 +84,7 @@ class Report:
                 "path": shorten(str(model.path)) if model.path else None,
                 "version": model.source_version,
             },
+            "has_run": self.has_run,
             "run": {"error": None if self.error is None else shorten(str(self.error), 2000)},
             "times": None if self.times is None else self.times.to_json(),
             "channels": self.channels,
@@ -87,86 +94,19 @@ class Report:
             "outputs": [
                 {"name": shorten((names.get(n.id) or (n.name,))[0]), "layer": structure.numbers[id(n)]} for n in results
             ],
-            "layers": structure.describe_layers(),
-            "graphs": structure.describe_graphs(),
+            "layers": [layer for s in structures for layer in s.describe_layers()],
+            "graphs": [graph for s in structures for graph in s.describe_graphs()],
+            "other": None if self.other is None else describe_pair(structure, self.other),
             "values": self.collector.records,
             "iterations": self.collector.iterations,
             "max_iterations": self.collector.max_iterations,
             "pictures": self.collector.pictures.to_json(),
             "compared": self.collector.compared.to_json(),
             "tensors": self.collector.tensors.to_json(),
-            "reference": None if self.comparison is None else self.describe_reference(self.comparison),
-            "errors": {} if self.comparison is None else self.describe_errors(self.comparison.layers),
+            "reference": None if self.comparison is None else describe_reference(structure, self.comparison),
+            "errors": {} if self.comparison is None else describe_errors(self.collector, self.comparison),
             "notes": [escape_unprintable(note) for note in [*self.notes, *self.collector.describe_omissions()]],
         }
-
-    def describe_errors(self, layers: Sequence[LayerComparison]) -> dict[int, dict[str, dict[str, Any]]]:
-        """Return the errors of layers by their numbers and iterations.
-
-        Args:
-            layers: The comparisons of layers.
-        """
-        errors: dict[int, dict[str, dict[str, Any]]] = {}
-        for layer in layers:
-            number, tag = self._find_layer(layer.key)
-            if number is None or (tag and tag not in self.collector.records.get(number, {})):
-                continue  # an iteration that is not shown
-            errors.setdefault(number, {})[tag] = {
-                "own": _describe_metrics(layer.own),
-                "accumulated": _describe_metrics(layer.accumulated),
-                "verdict": layer.verdict,
-                "reason": shorten(layer.reason),
-            }
-        return errors
-
-    def describe_reference(self, comparison: Comparison) -> dict[str, Any]:
-        """Return what the comparison found, the layers that add an error as `compare` ranks them.
-
-        Args:
-            comparison: The comparison.
-        """
-        causes = []
-        for layer in comparison.causes:
-            number, tag = self._find_layer(layer.key)
-            causes.append(
-                {
-                    "layer": number,
-                    "tag": tag,
-                    "key": shorten(layer.key),
-                    "type": shorten(layer.type, 80),
-                    "reason": shorten(layer.reason),
-                    "own": _describe_metrics(layer.own),
-                    "contribution": _limit_decibels(layer.contribution_db),
-                    "since": [shorten(name) for name in layer.since[:4]],
-                }
-            )
-        return {
-            "name": shorten(comparison.reference),
-            "precision": shorten(comparison.precision),
-            "outcome": comparison.outcome,
-            "summary": shorten(comparison.describe(), 2 * MAX_TEXT),
-            "matched": comparison.matched,
-            "total": comparison.layers_total,
-            "causes": causes,
-            "notes": [shorten(note) for note in comparison.notes],
-            "outputs": [
-                {
-                    "name": shorten(output.name),
-                    "error": None if output.metrics is None else _describe_metrics(output.metrics),
-                    "agrees": output.agrees,
-                }
-                for output in comparison.outputs
-            ],
-        }
-
-    def _find_layer(self, key: str) -> tuple[int | None, str]:
-        """Return the number of a layer and the iterations of the bodies that contain it."""
-        try:
-            found = self.structure.table.find_layer(key)
-        except IrrunError:
-            return None, ""
-        depth = self.structure.get_depth(found)
-        return self.structure.numbers.get(id(found)), ",".join(re.findall(r"\[(\d+)\]/", key)[:depth])
 
 
 def collect_report(
@@ -185,8 +125,11 @@ def collect_report(
     jit: Jit = None,
     timeout: float | None = None,
     tensor_bytes: int = DEFAULT_TENSOR_BYTES,
+    other: Model | str | os.PathLike[str] | None = None,
 ) -> Report:
     """Run a model and collect the data of a report.
+
+    Without inputs, a model that has inputs does not run: the report shows its structure and its constants.
 
     Args:
         model: The model, or the path of its .xml file.
@@ -203,6 +146,7 @@ def collect_report(
         jit: Whether the run that is measured uses compiled kernels.
         timeout: Seconds that each run may take.
         tensor_bytes: Compressed bytes of full values, which the page draws and offers for download.
+        other: A model that is shown beside the model, and with which it is compared if there are inputs.
 
     Returns:
         The data. If the run failed, they contain the error and the values before it.
@@ -212,10 +156,19 @@ def collect_report(
         IrrunError: The model is invalid, or the comparison failed.
     """
     settings = RunSettings(precision, threads, memory, weights_memory, jit, timeout)
-    compiled, source = _compile(model, settings)
+    source = _read(model)
     structure = Structure(source)
     collector = Collector(structure, tensor_bytes=tensor_bytes)
     report = Report(structure, collector, channels=channels, comparison=comparison)
+    if other is not None:
+        other = _read(other)
+        report.other = Structure(other, len(structure.layers), len(structure.graphs))
+    if trace is None and against is None and inputs is None and source.inputs:
+        report.has_run = False
+        collector.collect_constants()
+        return report
+    against = other if against is None else against
+    compiled = model if isinstance(model, CompiledModel) else settings.compile(source, optimize=False)
     if trace is not None:
         collect_trace(collector, trace)
         report.times = read_recorded_times(structure, collector.records)
@@ -255,7 +208,7 @@ def _add_expected(
 ) -> None:
     """Run the model again beside the values of the reference, which `compare` does not keep."""
     causes = report.comparison.causes if report.comparison is not None else []
-    preferred = {report._find_layer(cause.key) for cause in causes}
+    preferred = {find_number(report.structure, cause.key) for cause in causes}
     reference = open_reference(compiled.model, against, arguments, settings)
     try:
         values = ExpectedValues(report.collector, reference, preferred)
@@ -287,21 +240,7 @@ def _measure(report: Report, compiled: CompiledModel, arguments: Sequence[Array]
         report.notes.append(f"No times: the run without observers failed. {shorten(str(error))}")
 
 
-def _compile(model: Source, settings: RunSettings) -> tuple[CompiledModel, Model]:
+def _read(model: Source) -> Model:
     if isinstance(model, CompiledModel):
-        return model, model.model
-    source = model if isinstance(model, Model) else read_model(model)
-    return settings.compile(source, optimize=False), source
-
-
-def _describe_metrics(metrics: Metrics) -> dict[str, Any]:
-    """Return an error for JSON: the SQNR in dB, null if the values are equal, and the largest difference."""
-    if metrics.is_exact:
-        return {"db": None, "abs": 0}
-    largest = float(f"{metrics.max_abs:.4g}")
-    return {"db": _limit_decibels(metrics.sqnr_db), "abs": largest if np.isfinite(largest) else str(largest)}
-
-
-def _limit_decibels(db: float | None) -> float | None:
-    """Return an SQNR for JSON, which has no infinities."""
-    return None if db is None or np.isnan(db) else round(max(-999.0, min(999.0, db)), 2)
+        return model.model
+    return model if isinstance(model, Model) else read_model(model)

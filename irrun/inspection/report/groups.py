@@ -147,7 +147,7 @@ def _cut(group: Group, edges: Sequence[tuple[int, int]]) -> None:
         for start, end in pairwise(bounds):
             part = group.members[start:end]
             size = sum(m.count_layers() if isinstance(m, Group) else 1 for m in part)
-            cut.append(Group(f"layers {position} to {position + size - 1}", members=part))
+            cut.append(Group(f"layers {position}–{position + size - 1}", members=part))
             position += size
         group.members = list[Any](cut)
 

@@ -21,6 +21,7 @@ SCRIPTS = (
     "model.js",
     "format.js",
     "findings.js",
+    "pair.js",
     "measures.js",
     "pictures.js",
     "tensors.js",

@@ -29,9 +29,13 @@ class Structure:
 
     Args:
         model: The model.
+        first: The number of the first layer, if other layers come before them.
+        first_graph: The number of the first graph.
 
     Attributes:
         model: The model.
+        first: The number of the first layer.
+        first_graph: The number of the first graph.
         table: The keys of the model.
         layers: The layers by number, at most `MAX_LAYERS`.
         graphs: The graphs by number; number 0 is the model's.
@@ -39,8 +43,9 @@ class Structure:
         omitted: The number of layers beyond the maximum.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, first: int = 0, first_graph: int = 0) -> None:
         self.model = model
+        self.first, self.first_graph = first, first_graph
         self.table = KeyTable(model)
         self.layers: list[Layer] = []
         self.graphs: list[Graph] = []
@@ -114,7 +119,7 @@ class Structure:
         }
 
     def _add_graph(self, graph: Graph, owner: Layer | None, tag: str) -> None:
-        self._graph_numbers[id(graph)] = len(self.graphs)
+        self._graph_numbers[id(graph)] = self.first_graph + len(self.graphs)
         self.graphs.append(graph)
         self._tags.append(tag)
         self._owners.append(owner)
@@ -122,7 +127,7 @@ class Structure:
             if len(self.layers) >= MAX_LAYERS:
                 self.omitted += 1
                 continue
-            self.numbers[id(layer)] = len(self.layers)
+            self.numbers[id(layer)] = self.first + len(self.layers)
             self.layers.append(layer)
             for name, body in layer.bodies.items():
                 self._add_graph(body.graph, layer, name)
@@ -151,6 +156,8 @@ class Structure:
             description["bodies"] = [number for number in numbers if number is not None]
         if self.is_constant(layer):
             description["constant"] = True
+        if layer.constant is not None and layer.constant.data is not None:
+            description["bytes"] = len(layer.constant.data)
         return description
 
     def _describe_group(self, group: Group) -> dict[str, Any]:

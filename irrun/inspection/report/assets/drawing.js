@@ -57,11 +57,25 @@ function fitView({ animate = true, minScale = SCALE_EXTENT[0] } = {}) {
 function centerNode(node) {
   const box = visible.get(node.id);
   if (!box) return;
+  if (centerPair(box, visible.get(findPartner(node)?.id))) return;
   const k = Math.min(Math.max(transform.k, 0.85), 1.6);
   const height = Math.min(box.height, (canvas.clientHeight * 0.8) / k); // the top of a large frame
   const x = canvas.clientWidth / 2 - (box.x + box.width / 2) * k;
   const y = canvas.clientHeight / 2 - (box.y + height / 2) * k;
   moveTo(vendor.zoomIdentity.translate(x, y).scale(k));
+}
+
+/** Moves the view so that a node and its match in the other model are in it, unless they are too far apart. */
+function centerPair(box, partner) {
+  if (!partner) return false;
+  const [left, top] = [Math.min(box.x, partner.x), Math.min(box.y, partner.y)];
+  const right = Math.max(box.x + box.width, partner.x + partner.width);
+  const bottom = Math.max(box.y + box.height, partner.y + partner.height);
+  const { clientWidth: width, clientHeight: height } = canvas;
+  const k = Math.min((width - 80) / (right - left), (height - 80) / (bottom - top), Math.max(transform.k, 0.85), 1.6);
+  if (k < 0.35) return false;
+  moveTo(vendor.zoomIdentity.translate(width / 2 - ((left + right) / 2) * k, height / 2 - ((top + bottom) / 2) * k).scale(k));
+  return true;
 }
 
 /** Lays out the open groups and draws what is visible. */
@@ -310,11 +324,13 @@ function curve(points) {
 /** Marks the selected node and its edges, and makes it the one that Tab reaches. */
 function updateSelection() {
   const { node } = selection;
+  const partner = findPartner(node);
   const target = node && visible.has(node.id) ? node.id : [...visible.keys()][0];
   for (const element of nodeLayer.children) {
     const id = element.dataset.node;
     if (!id) continue;
     element.classList.toggle("selected", id === node?.id);
+    element.classList.toggle("partner", Boolean(partner) && id === partner.id);
     if (id === node?.id) element.setAttribute("aria-current", "true");
     else element.removeAttribute("aria-current");
     element.tabIndex = id === target ? 0 : -1;
@@ -340,6 +356,8 @@ function updateDrawing() {
 function toggleNode(node) {
   const before = visible.get(node.id);
   setOpen(node, !openNodes.has(node.id));
+  const partner = findPartner(node);
+  if (partner?.members.length && isOpen(partner) !== isOpen(node)) setOpen(partner, isOpen(node));
   draw();
   const after = visible.get(node.id);
   if (before && after) {

@@ -219,7 +219,7 @@ function placeInColumn(graph) {
 }
 
 /** Opens the largest groups until the structure of the model is visible: a few dozen nodes, none with most layers. */
-function openFirstGroups({ limit = 64, few = 8, share = 0.15 } = {}) {
+function openFirstGroups({ limit = other ? 170 : 64, few = other ? 16 : 8, share = other ? 0.08 : 0.15 } = {}) {
   const isGroup = (node) => node.kind === "group";
   let visible = root.members.length;
   const closed = root.members.filter(isGroup);

@@ -49,6 +49,22 @@ function readBytes(number) {
   return record.outputs.reduce((sum, output) => sum + (output?.bytes ?? 0), 0);
 }
 
+/** The bytes of the constants of each layer, also of those that its inputs are computed from. */
+const weightsCache = new Map();
+
+function readWeights(number) {
+  if (layers[number].constant) return undefined;
+  if (!weightsCache.has(number)) {
+    const bytes = (input, depth = 0) => {
+      const layer = input && layers[input[0]];
+      if (!layer?.constant || depth > 8) return 0;
+      return layer.bytes ?? layer.inputs.reduce((sum, inner) => sum + bytes(inner, depth + 1), 0);
+    };
+    weightsCache.set(number, layers[number].inputs.reduce((sum, input) => sum + bytes(input), 0) || undefined);
+  }
+  return weightsCache.get(number);
+}
+
 function readMagnitude(number) {
   const bounds = (readOutputs(number) ?? []).flatMap((output) => output.stats?.slice(0, 2) ?? []);
   const numbers = bounds.filter((bound) => bound !== null).map(Math.abs);
@@ -105,16 +121,36 @@ const ALL_MEASURES = [
     scale: "log",
     format: (value) => formatNumber(value, 3),
   },
+  {
+    id: "difference",
+    label: "Difference",
+    description: "to the other model",
+    read: readDifference,
+    combine: "max",
+    scale: "linear",
+    format: (value) => DIFFERENCE_TEXTS[value] ?? "",
+  },
+  {
+    id: "weights",
+    label: "Weights",
+    description: "size of the constants that a layer uses",
+    read: readWeights,
+    combine: "sum",
+    scale: "linear",
+    format: formatBytes,
+  },
   { id: "type", label: "Operation", description: "Kind of operation", read: () => undefined, combine: "max" },
 ];
 
 /** The measures for which the report contains numbers. */
 const measures = ALL_MEASURES.filter(
-  (measure) => measure.id === "type" || layers.some((layer, number) => measure.read(number) !== undefined),
+  ({ id, read }) => id === "type" || layers.some((layer, number) => !layer.constant && read(number) !== undefined),
 );
 
+const findMeasure = (id) => measures.find((measure) => measure.id === id);
+
 /** The chosen measure and the bounds of its scale. */
-const coloring = { measure: measures[0], low: 0, high: 1, hasValues: false };
+const coloring = { measure: findMeasure(data.has_run ? "own" : "difference") ?? measures[data.has_run ? 0 : measures.length - 1], low: 0, high: 1, hasValues: false };
 
 /** Returns the worst errors in dB of layers that own bodies, over all layers and iterations of these. */
 const findWorstInside = (kind) => {

@@ -86,7 +86,16 @@ function shortenName(layer) {
 }
 
 const root = createNode("group", data.model.names[0], null);
-addMembers(root, graphs[0].members);
+if (data.other) {
+  for (const [names, graph] of [[data.model.names, 0], [data.other.names, data.other.graph]]) {
+    const model = createNode("group", names[0], root);
+    root.members.push(model);
+    addMembers(model, graphs[graph].members);
+    root.layers.push(...model.layers);
+  }
+} else {
+  addMembers(root, graphs[0].members);
+}
 
 /** The number of the layer whose body contains a layer, or null. */
 const getOwner = (number) => graphs[layers[number].graph].owner;
@@ -180,6 +189,6 @@ function getKey(number) {
 /** Returns the nodes that contain a node, outermost first, without the root. */
 function getAncestors(node) {
   const ancestors = [];
-  for (let parent = node.parent; parent && parent !== root; parent = parent.parent) ancestors.unshift(parent);
+  for (let { parent } = node; parent && parent !== root; parent = parent.parent) ancestors.unshift(parent);
   return ancestors;
 }

@@ -9,7 +9,7 @@ function updatePanel({ keepScroll = false } = {}) {
   const opened = new Set([...panel.querySelectorAll("details[open]")].map((element) => element.dataset.key));
   let content;
   if (!node) content = describeRun();
-  else content = [describeFindings({ isShort: true }), ...(node.kind === "layer" ? describeLayer(node) : describeGroup(node))];
+  else content = [describeFindings({ isShort: true }), describePair({ isShort: true }), ...(node.kind === "layer" ? describeLayer(node) : describeGroup(node))];
   panel.replaceChildren(...content.filter(Boolean));
   if (keepScroll) {
     for (const element of panel.querySelectorAll("details")) element.open ||= opened.has(element.dataset.key);
@@ -44,7 +44,8 @@ function createFacts(facts) {
 }
 
 function describeRun() {
-  const drawn = layerNodes.filter(Boolean).map((node) => node.layer);
+  const own = layers.filter((_, number) => !isOfOther(number));
+  const drawn = layerNodes.filter((node) => node && !isOfOther(node.layer)).map((node) => node.layer);
   const slowest = drawn
     .filter((number) => readSeconds(number))
     .sort((a, b) => readSeconds(b) - readSeconds(a))
@@ -53,6 +54,7 @@ function describeRun() {
     create("h2", {}, "Overview"),
     data.run.error ? create("p.message.error", {}, create("strong", {}, "The run failed. "), data.run.error) : null,
     describeFindings(),
+    describePair(),
     ...describeReference(),
     section(
       "Model",
@@ -60,7 +62,8 @@ function describeRun() {
         ["File", data.model.path],
         ["Name", data.model.names[1]],
         ["IR version", String(data.model.version)],
-        ["Layers", `${drawn.length.toLocaleString("en")}, and ${formatCount(layers.length - drawn.length, "constant")}`],
+        ["Layers", `${drawn.length.toLocaleString("en")}, and ${formatCount(own.length - drawn.length, "constant")}`],
+        ["Weights", formatBytes(drawn.reduce((sum, number) => sum + (readWeights(number) ?? 0), 0))],
         ["Run time", describeRunTime()],
       ]),
     ),
@@ -68,6 +71,7 @@ function describeRun() {
     section("Outputs", data.outputs.map(({ name, layer }) => describeValue(name, layer))),
     section("Slowest layers", describeSlowest(slowest)),
     section("Notes", data.notes.length ? create("ul", {}, ...data.notes.map((note) => create("li", {}, note))) : null),
+    data.has_run ? null : create("p.hint", {}, "The model did not run: with --input, irrun report shows its values and times."),
     create("p.hint", {}, "Select a layer in the graph or in the table to see its values. Press ? for keyboard shortcuts."),
     create("p.hint", {}, `Made with irrun ${data.irrun}.`),
   ];
@@ -166,10 +170,12 @@ function describeLayer(node) {
     ...getOwners(number)
       .filter((outer) => layers[outer].type !== "If")
       .map((outer) => create("div.iteration", { title: getKey(outer) }, createSlider(outer))),
-    record ? null : create("p.message", {}, explainMissing(number)),
+    describePartner(number),
+    record || !data.has_run || isOfOther(number) ? null : create("p.message", {}, explainMissing(number)),
     createFacts([
       ["Time", describeTime(number)],
       ["Memory", formatBytes(readBytes(number))],
+      ["Weights", formatBytes(readWeights(number))],
     ]),
     ...describeErrors(number),
     section("Outputs", layer.outputs.map((port, i) => describeOutputPort(port, record?.outputs?.[i], i, layer.outputs.length, getKey(number)))),
@@ -245,7 +251,7 @@ function describeOutputPort(port, output, index, count, key) {
     "div.card",
     {},
     head,
-    createFacts([["Names", names], ["Declared", declared === actual ? "" : declared]]),
+    createFacts([["Names", names], ["Declared", !actual || declared === actual ? "" : declared]]),
     output ? createValue(output, count > 1 ? `${key}.${index}` : key) : null,
   );
 }
@@ -293,12 +299,13 @@ function describeInput(input, index) {
     const link = createLink(source, (layerNodes[source].label || layer.type) + suffix);
     return create("div.card.slim", {}, create("div.card-head", {}, create("strong", {}, `${index}`), link, create("span.muted", {}, actual)));
   }
+  const stored = output ? null : findStored(source);
   const details = create(
     "details",
     { "data-key": `constant ${source}`, open: selection.constant === source },
     create("summary.card-head", {}, create("strong", {}, `${index}`), create("span", {}, `constant ${layer.name.split("/").at(-1)}`), create("span.muted", {}, actual)),
-    createFacts([["Key", getKey(source)], ["Computed by", describeConstant(source)]]),
-    output ? createValue(output, getKey(source)) : create("p.muted", {}, "The report contains no values of this constant."),
+    createFacts([["Key", getKey(source)], ["Computed by", describeConstant(source)], ["Stored as", stored && `${stored.type}${formatShape(stored.shape)}`]]),
+    output ?? stored ? createValue(output ?? stored, getKey(source)) : create("p.muted", {}, "The report contains no values of this constant."),
   );
   return create("div.card.slim", {}, details);
 }
@@ -321,6 +328,13 @@ function describeOutside(number) {
     if (from === number) list.append(create("li", {}, "In the next iteration: ", createLink(to)));
   }
   return list.children.length ? list : null;
+}
+
+/** Returns the value in the file that a constant without a value of its own is computed from. */
+function findStored(number, depth = 0) {
+  const output = getRecord(number)?.outputs?.[0];
+  if (output || depth > 6) return output;
+  return layers[number].inputs.map((input) => input && findStored(input[0], depth + 1)).find(Boolean);
 }
 
 /** Returns the operations that compute a constant, from the last to the first. */

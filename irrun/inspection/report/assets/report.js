@@ -22,7 +22,11 @@ function revealLayer(number, { focus = true, constant = null, tag = "" } = {}) {
   if (tag && chooseTag(number, tag)) updateValues();
   const closed = getAncestors(node).filter((ancestor) => !isOpen(ancestor));
   if (closed.length) {
-    closed.forEach((ancestor) => setOpen(ancestor, true));
+    for (const ancestor of closed) {
+      setOpen(ancestor, true);
+      const partner = findPartner(ancestor);
+      if (partner) setOpen(partner, true);
+    }
     draw();
   }
   selectNode(node, { center: true, focus, constant });
@@ -52,7 +56,7 @@ function updateValues() {
 }
 
 function chooseMeasure(id) {
-  coloring.measure = measures.find((measure) => measure.id === id) ?? measures[0];
+  coloring.measure = findMeasure(id) ?? measures[0];
   document.documentElement.dataset.measure = coloring.measure.id;
   updateValues();
 }
@@ -257,6 +261,7 @@ function showStart() {
   const cause = findFirstCause();
   const key = decodeAddress();
   if (findKey(key) !== undefined) revealLayer(findKey(key), { focus: false, tag: readTag(key) });
+  else if (!cause && differing.length) revealLayer(differing[0], { focus: false });
   else if (cause) {
     revealLayer(cause.layer, { focus: false, tag: cause.tag });
     chooseView("panel"); // on narrow screens, which show one part
@@ -273,10 +278,10 @@ function decodeAddress() {
 }
 
 function start() {
-  const drawn = layerNodes.filter(Boolean).length;
+  const drawn = layerNodes.filter((node, number) => node && !isOfOther(number)).length;
   const [file, name] = data.model.names;
   document.getElementById("title").append(file, name ? create("small", {}, ` ${name}`) : "");
-  const facts = [formatCount(drawn, "layer"), data.times ? formatSeconds(data.times.seconds) : "", summarizeFindings()];
+  const facts = [formatCount(drawn, "layer"), data.times ? formatSeconds(data.times.seconds) : "", summarizeFindings(), other ? `beside ${other.names[0]}` : ""];
   setText(document.getElementById("subtitle"), facts.filter(Boolean).join(" · "));
   chooseView("graph");
   setUpButtons();
@@ -288,7 +293,8 @@ function start() {
   buildTable();
   updateScale();
   draw();
-  chooseMeasure(measures[0].id);
+  chooseMeasure(coloring.measure.id);
+  document.getElementById("measure").value = coloring.measure.id;
   chooseTheme(null);
   showStart();
   document.documentElement.dataset.ready = "true";

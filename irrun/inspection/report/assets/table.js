@@ -18,6 +18,11 @@ const columns = [
   { title: "Max", read: readStatistic(1), isNumber: true },
   { title: "Mean", read: readStatistic(2), isNumber: true },
 ];
+if (!data.has_run) columns.splice(4);
+columns.push({ title: "Weights", read: readWeights, text: (n) => formatBytes(readWeights(n)), isNumber: true });
+if (data.other) {
+  columns.splice(3, 0, { title: "Difference", read: (n) => readDifference(n), text: (n) => (unmatched.has(n) && isOfOther(n) ? "only in the other" : listDifferences(n).join("; ") || DIFFERENCE_TEXTS[readDifference(n)]) });
+}
 if (data.reference) {
   const errorColumns = [["own", "Own error"], ["accumulated", "Accumulated"]].map(([kind, title]) => ({
     title,
@@ -67,7 +72,7 @@ function buildTable() {
 }
 
 const getColumnWidth = ({ title }) =>
-  ({ "#": "52px", Layer: "minmax(180px, 3fr)", Type: "minmax(110px, 1fr)", Output: "minmax(150px, 1.2fr)", Verdict: "104px" })[title] ?? "96px";
+  ({ "#": "52px", Layer: "minmax(180px, 3fr)", Type: "minmax(110px, 1fr)", Output: "minmax(150px, 1.2fr)", Verdict: "104px", Difference: "minmax(140px, 1.5fr)" })[title] ?? "96px";
 
 function sortTable(index) {
   const isSame = tableState.column === index;
@@ -80,11 +85,14 @@ function sortTable(index) {
 /** Errors in dB are the larger the smaller the number is. */
 const isError = (index) => ["Own error", "Accumulated"].includes(columns[index].title);
 
+/** Returns whether the table lists a layer: those of the other model only if they have no match. */
+const isListed = (number) => !isOfOther(number) || unmatched.has(number);
+
 /** Sorts and filters the rows. Layers without a value come last. */
 function updateTable() {
   const { column, descending, filter } = tableState;
   const { read } = columns[column];
-  const keyed = layerNodes.flatMap((node) => (node && filter(node.layer) ? [[read(node.layer), node.layer]] : []));
+  const keyed = layerNodes.flatMap((node) => (node && isListed(node.layer) && filter(node.layer) ? [[read(node.layer), node.layer]] : []));
   const isMissing = (value) => value === undefined || value === null;
   keyed.sort(([a, i], [b, j]) => {
     if (isMissing(a) || isMissing(b)) return isMissing(a) - isMissing(b) || i - j;
