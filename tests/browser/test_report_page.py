@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 
@@ -146,6 +149,55 @@ def test_search_for_a_constant_shows_it_at_its_consumer(visit, date_report):
     details = opened.page.locator("#panel details[open]")
     assert details.count() == 1
     assert "constant" in details.inner_text()
+
+
+def test_search_understands_regular_expressions_and_attributes(visit, date_report):
+    page = visit(date_report).page
+
+    def count(query: str) -> int:
+        page.fill("#search", query)
+        return page.locator("#results [role=option]").count()
+
+    layers = json.loads(page.text_content("#data"))["layers"]
+    assert count(r"/^encoder_l\d(_reverse)?$/") == 2
+    assert count(r"/LSTM(Cell|Sequence)$/") == 3
+    assert count("/lstm(/") == 0
+    assert "not a regular expression" in page.inner_text("#results")
+    expected = [n for n in layers if str(n.get("attributes", {}).get("hidden_size")) == "128"]
+    assert count("hidden_size=128") == len(expected) > 0
+    assert count("type=MatMul") == sum(layer["type"] == "MatMul" for layer in layers)
+    assert count("hidden_size=12") == 0
+    assert count("hidden_size:12 decoder") == 1
+
+
+def test_edges_enter_and_leave_bodies(visit, date_report):
+    opened = visit(date_report)
+    page = opened.page
+    opened.search("beam_search")
+    edges = page.locator("#edges > path").count()
+    page.keyboard.press("Enter")
+    body = json.loads(page.text_content("#data"))["graphs"][1]
+    assert page.locator("#edges path.back").count() == len(body["back_edges"]) > 0
+    assert page.locator("#edges > path").count() > edges + 40
+    pills = page.locator("#nodes .pill")
+    assert pills.filter(has_text="from memory").count() == 1
+    for text, kind in (("sliced", "inputs"), ("concatenated", "outputs")):
+        assert pills.filter(has_text=text).count() == sum(axis is not None for _, _, axis in body[kind]) > 0
+    pills.filter(has_text="from memory").dispatch_event("click")
+    assert "memory" in page.inner_text("#panel .key")
+
+
+def test_graph_is_saved_as_svg_and_png(visit, deep_report, tmp_path):
+    page = visit(deep_report).page
+    for suffix in ("svg", "png"):
+        with page.expect_download() as download:
+            page.click(f"[data-zoom={suffix}]")
+        download.value.save_as(tmp_path / f"graph.{suffix}")
+        assert download.value.suggested_filename == f"deep.{suffix}"
+    svg = ElementTree.parse(tmp_path / "graph.svg")
+    texts = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"Sigmoid", "Tanh", "SoftMax", "Exp"} <= set(texts)
+    assert (tmp_path / "graph.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_body_opens_and_its_slider_changes_values(visit, date_report):

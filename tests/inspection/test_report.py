@@ -178,9 +178,9 @@ def test_failed_run_shows_the_values_before_the_failure(tmp_path):
 
 def test_values_of_the_reference_are_those_that_differ(tmp_path):
     def make(scale: float):
-        data = 'shape="2,3,8,8" element_type="f32"'
+        shape = 'shape="2,3,8,8" element_type="f32"'
         layers = [
-            layer(0, "Parameter", data=data, outputs=[port(0, (2, 3, 8, 8), "FP32")], name="x"),
+            layer(0, "Parameter", data=shape, outputs=[port(0, (2, 3, 8, 8), "FP32")], name="x"),
             layer(1, "Sigmoid", inputs=[port(0)], outputs=[port(1, (2, 3, 8, 8), "FP32")], name="equal"),
             layer(
                 2, "Elu", data=f'alpha="{scale}"', inputs=[port(0)], outputs=[port(1, (2, 3, 8, 8), "FP32")], name="y"
@@ -207,11 +207,11 @@ def test_values_of_the_reference_are_those_that_differ(tmp_path):
 
 
 def test_pairs_list_what_differs_and_what_has_no_match(tmp_path):
-    data = 'shape="2,3" element_type="f32"'
+    shape = 'shape="2,3" element_type="f32"'
 
     def make(name: str, second: str, alpha: str):
         layers = [
-            layer(0, "Parameter", data=data, outputs=[port(0, (2, 3), "FP32")], name="x"),
+            layer(0, "Parameter", data=shape, outputs=[port(0, (2, 3), "FP32")], name="x"),
             layer(1, "Elu", data=f'alpha="{alpha}"', inputs=[port(0)], outputs=[port(1, (2, 3), "FP32")], name="elu"),
             layer(2, second, inputs=[port(0)], outputs=[port(1, (2, 3), "FP32")], name=second),
             layer(3, "Result", inputs=[port(0)], name="result"),
@@ -233,7 +233,7 @@ def test_pairs_list_what_differs_and_what_has_no_match(tmp_path):
 
 def test_preferred_tensors_replace_others():
     store = TensorStore(1000)
-    owners = [{}, {}, {}]
+    owners: list[dict[str, int]] = [{}, {}, {}]
     for i, owner in enumerate(owners):
         store.add(np.random.default_rng(i).integers(0, 256, 400, np.uint8), owner, is_preferred=i == 2)
     assert [sorted(owner) for owner in owners] == [["tensor"], [], ["tensor"]]

@@ -120,10 +120,13 @@ function flatten(layout, group, left, top, depth, scene) {
       scene.boxes.push(absolute);
     }
   }
-  for (const pill of layout.pills) scene.pills.push({ ...pill, group, x: pill.x + left, y: pill.y + top });
-  for (const edge of layout.edges) {
-    const points = edge.points.map((point) => ({ x: point.x + left, y: point.y + top }));
-    scene.edges.push({ ...edge, points });
+  const pills = layout.pills.map((pill) => ({ ...pill, group, x: pill.x + left, y: pill.y + top }));
+  scene.pills.push(...pills);
+  const edges = layout.edges.map((edge) => ({ ...edge, points: edge.points.map(({ x, y }) => ({ x: x + left, y: y + top })) }));
+  scene.edges.push(...edges);
+  for (const box of layout.boxes) {
+    const inner = box.layout ? scene.pills.filter((pill) => pill.group === box.node || pill.group.parent === box.node) : [];
+    scene.edges.push(...connectBody(visible.get(box.node.id), inner, edges));
   }
 }
 
@@ -304,6 +307,7 @@ function drawEdges(edges, { width, height }) {
     const path = createSvg("path", { d: edge.isFolded ? roundCorners(edge.points) : curve(edge.points), "marker-end": "url(#arrow)" });
     path.edge = edge;
     path.classList.toggle("hub", Boolean(edge.isHub));
+    path.classList.toggle("back", Boolean(edge.isBack));
     edgeLayer.append(path);
   }
 }

@@ -99,14 +99,20 @@ function placeMembers(group, boxes) {
     const [source, target] = key.split(" ");
     graph.setEdge(source, target, edge);
   }
-  const pills = group === root ? [] : [...addInputPills(graph, incoming), ...addOutputPills(graph, group, outgoing)];
+  const pills = group === root ? [] : [
+    ...addInputPills(graph, incoming),
+    ...addOutputPills(graph, group, outgoing),
+    ...addBodyInputs(graph, group),
+    ...addBodyOutputs(graph, group),
+  ];
   const isPlaced = runLayout(graph);
   if (!isPlaced) graph.setGraph(placeInColumn(graph));
   const { width = 0, height = 0 } = group.members.length ? fold(graph) : {};
-  const top = getHeaderHeight(group);
+  const top = getHeaderHeight(group) + (getBodyGraph(group)?.back_edges.length ? 12 : 0);
   const minWidth = { group: SIZES.groupWidth, body: SIZES.groupWidth, layer: SIZES.bodyWidth }[group.kind];
-  const frameWidth = group === root ? width : Math.max(width + 2 * SIZES.padding, minWidth);
-  const shift = { x: (frameWidth - width) / 2, y: top };
+  const margin = getBodyGraph(group)?.back_edges.length ? 36 : 0; // for edges to the next iteration
+  const frameWidth = group === root ? width : Math.max(width + 2 * SIZES.padding + margin, minWidth);
+  const shift = { x: (frameWidth - width + margin) / 2, y: top };
   const place = (id) => {
     const { x, y, width: w, height: h } = graph.node(id);
     return { x: x - w / 2 + shift.x, y: y - h / 2 + shift.y, width: w, height: h };
@@ -114,14 +120,15 @@ function placeMembers(group, boxes) {
   const edges = graph.edges().map((reference) => {
     const edge = graph.edge(reference);
     const points = (edge.points ?? []).map((point) => ({ x: point.x + shift.x, y: point.y + shift.y }));
-    return { points, sources: edge.sources, targets: edge.targets, isFolded: edge.isFolded };
+    const { sources, targets, isFolded } = edge;
+    return { points, sources, targets, isFolded, from: reference.v, to: reference.w };
   });
   return {
     width: frameWidth,
-    height: height + top + (group === root ? 0 : SIZES.padding),
+    height: height + top + (group === root ? 0 : SIZES.padding) + margin / 2,
     boxes: [...boxes.values()].map((box) => ({ ...box, ...place(box.node.id) })),
     pills: pills.map((pill) => ({ ...pill, ...place(pill.id) })),
-    edges: [...edges, ...hubs.map(([source, target, edge]) => ({ ...edge, isHub: true, points: connectBoxes(place(source), place(target)) }))],
+    edges: [...edges, ...routeBackEdges(group, place), ...hubs.map(([source, target, edge]) => ({ ...edge, isHub: true, points: connectBoxes(place(source), place(target)) }))],
   };
 }
 

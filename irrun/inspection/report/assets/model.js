@@ -11,6 +11,7 @@
  * @property {DrawnNode[]} members The nodes that it contains, for groups and layers with bodies.
  * @property {number[]} layers The layers in it, without those in bodies of these layers. For a layer with one body,
  *     the layers of the body; for a layer with several, none.
+ * @property {number | undefined} graph The graph of the body that it shows.
  */
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -60,10 +61,14 @@ function addLayer(parent, number) {
   parent.members.push(node);
   parent.layers.push(number);
   const bodies = layer.bodies ?? [];
-  if (bodies.length === 1) addMembers(node, graphs[bodies[0]].members);
+  if (bodies.length === 1) {
+    [node.graph] = bodies;
+    addMembers(node, graphs[node.graph].members);
+  }
   if (bodies.length > 1) {
     for (const body of bodies) {
       const child = createNode("body", graphs[body].tag, node);
+      child.graph = body;
       node.members.push(child);
       addMembers(child, graphs[body].members);
     }

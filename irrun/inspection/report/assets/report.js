@@ -225,6 +225,8 @@ function setUpButtons() {
     out: () => zoomTarget.call(zoomBehavior.scaleBy, 1 / 1.3),
     fit: () => fitView(),
     close: closeAll,
+    svg: saveSvg,
+    png: savePng,
   };
   const controls = document.getElementById("controls");
   controls.classList.add("overlay");

@@ -12,10 +12,43 @@ const searchTexts = layers.map((layer, number) => {
 
 const searchState = { results: [], active: -1 };
 
-/** Returns a function that tells whether a layer contains all words of a text. */
+/** The names of attributes of any layer. */
+const attributeNames = new Set(layers.flatMap((layer) => Object.keys(layer.attributes ?? {})));
+
+/**
+ * Returns a function that tells whether a layer is meant by a query: /a regular expression/ for a key, name, type or
+ * tensor name; or words, all of which occur in these, or are attributes: axis=1 for the value, mode:bil for a part.
+ */
 function compileQuery(text) {
-  const words = text.toLowerCase().replace(/\[\d+\]\//g, "[0]/").split(/\s+/).filter(Boolean);
-  return (number) => words.every((word) => searchTexts[number].includes(word));
+  const expression = text.match(/^\/(.+)\/(i?)$/);
+  if (expression) {
+    const pattern = compilePattern(expression[1], expression[2]);
+    return (number) => {
+      const layer = layers[number];
+      return Boolean(pattern) && [layer.key, layer.name, layer.type, ...layer.outputs.flatMap((port) => port.names ?? [])].some((name) => pattern.test(name));
+    };
+  }
+  const tests = text.split(/\s+/).filter(Boolean).map(compileWord);
+  return (number) => tests.every((test) => test(number));
+}
+
+function compilePattern(source, flags) {
+  try {
+    return new RegExp(source, flags);
+  } catch {
+    return null;
+  }
+}
+
+/** Returns a function that tells whether a layer has a word in its names, or the attribute that it states. */
+function compileWord(word) {
+  const [, name, operator, value] = word.match(/^([\w-]+)([=:])(.+)$/) ?? [];
+  const normalize = (part) => String(part).toLowerCase().replace(/\s+/g, "");
+  const matches = (part) => (operator === "=" ? normalize(part) === normalize(value) : normalize(part).includes(normalize(value)));
+  if (name === "type") return (number) => matches(layers[number].type);
+  if (attributeNames.has(name)) return (number) => layers[number].attributes?.[name] !== undefined && matches(layers[number].attributes[name]);
+  const part = word.toLowerCase().replace(/\[\d+\]\//g, "[0]/");
+  return (number) => searchTexts[number].includes(part);
 }
 
 function updateSearch() {
@@ -49,12 +82,18 @@ function renderResults(query, total) {
     });
     return item;
   });
-  if (query && !total) items.push(create("li.empty", {}, "No layer, type or key contains this text."));
+  if (query && !total) items.push(create("li.empty", {}, explainNothing(query)));
   if (total > MAX_RESULTS) items.push(create("li.empty", {}, `and ${total - MAX_RESULTS} more; the table shows all of them`));
   resultList.replaceChildren(...items);
   resultList.hidden = !query;
   searchInput.setAttribute("aria-expanded", String(Boolean(query)));
   markActiveResult();
+}
+
+function explainNothing(query) {
+  const expression = query.match(/^\/(.+)\/(i?)$/);
+  if (expression && !compilePattern(...expression.slice(1))) return "This is not a regular expression.";
+  return "No layer, type or key contains this text.";
 }
 
 function markActiveResult() {
