@@ -14,6 +14,7 @@ Run models:
     load_inputs        inputs from files, images, JSON or random numbers
     save_outputs       outputs to .npz, .npy or .json files
     generate           continue texts with a language model and its tokenizer
+    embed              convert texts to vectors
     map_batches        a lazy Dask array of results; distributed.map_inputs runs over folders of files
 
 Read and change models:
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from irrun.errors import UnsupportedError as UnsupportedError
     from irrun.export import export_onnx as export_onnx
     from irrun.generation import generate as generate
+    from irrun.generation.embedding import embed as embed
     from irrun.inspection.profiling import Profile as Profile
     from irrun.inspection.profiling import profile as profile
     from irrun.ir.extract import extract as extract
@@ -111,6 +113,7 @@ _PUBLIC = {
     "compile_model": "irrun.runtime.request",
     "distributed": "",
     "export_onnx": "irrun.export.api",
+    "embed": "irrun.generation.embedding",
     "generate": "irrun.generation",
     "extract": "irrun.ir.extract",
     "inspection": "",

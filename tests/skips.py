@@ -35,7 +35,7 @@ INSTALLATION = {
 }
 #: Packages of the extra `test` itself.
 TESTS = ("hypothesis", "ipykernel", "mpmath", "mypy", "nbclient", "nbformat", "onnx", "onnxruntime")
-TESTS_OF_TEXT = ("openvino_tokenizers", "sentencepiece", "tokenizers", "transformers")
+TESTS_OF_TEXT = ("openvino_genai", "openvino_tokenizers", "sentencepiece", "tokenizers", "transformers")
 INSTALLATION |= dict.fromkeys((*TESTS, *TESTS_OF_TEXT), ("packages of the tests", "pip install -e '.[test]'"))
 if sys.version_info < (3, 11):
     INSTALLATION["zarr"] = ("Zarr 3", "install Python 3.11 or later")

@@ -29,6 +29,7 @@ __all__ = ["ExampleCommand", "InputOption", "RunOption", "main"]
 COMMANDS = {
     "run": "Run a model and print or save its outputs.",
     "generate": "Continue texts with a language model and its tokenizer.",
+    "embed": "Convert texts to vectors.",
     "map": "Run a model over many inputs, on all cores or a cluster.",
     "info": "Show the inputs, outputs and operations of a model.",
     "upgrade": "Convert an older IR (v2 to v10) to IR v11.",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from generated_folders import make_embedding_folder
 from ir_text import chain, write, write_row_loop
 from pseudo_terminal import needs_terminal, run_in_pipe, run_in_terminal
 
@@ -47,6 +48,7 @@ CALLS = {
     "bench": ["bench", "model.xml", "--input", "x.npy", "--runs", "1"],
     "check": ["check", "model.xml", "--input", "x.npy", "--as", "f16"],
     "generate": ["generate", str(EXAMPLES / "text_generation"), "Once there was", "--max-new-tokens", "5"],
+    "embed": ["embed", "embedding", "a cat", "a rather long text about a dog"],
     "conformance": ["conformance", "--ops", "Nothing*"],
 }
 #: What is measured differs between runs, and so does the size of a file with times.
@@ -66,6 +68,7 @@ def folder(tmp_path_factory):
             text = text.replace(f'name="layer{number}"', f'name="encoder/stage0/block1/attention/self/{number}"')
         write(path, text, name=name)
     write_row_loop(path)
+    make_embedding_folder(path / "embedding")
     np.save(path / "x.npy", np.arange(6, dtype=np.float32).reshape(2, 3) / 3 - 1)
     return path
 
