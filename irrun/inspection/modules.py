@@ -8,6 +8,7 @@ Converters derive the names of layers from the modules of the original network:
 | PyTorch, weights | `self.encoder.layer.0.attention.weight` | encoder, layer, 0, attention |
 | ONNX | `/encoder/layer.0/attention/MatMul` | encoder, layer, 0, attention |
 | TensorFlow, Caffe | `encoder/attention/MatMul` | encoder, attention |
+| others | `encoder.layer.0.attention.matmul` | encoder, layer, 0, attention |
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ __all__ = ["ModulePath", "choose_depth", "find_common_path", "find_modules", "fo
 ModulePath = tuple[str, ...]
 
 #: How a converter spells module paths in names.
-Convention = Literal["pytorch", "onnx", "path"]
+Convention = Literal["pytorch", "onnx", "path", "dots"]
 
 #: What transformations append to the name of a layer.
 _SUFFIX = re.compile(r"/(WithoutBiases|Dims\d*|fq_(input|output|weights)_\d+|Broadcast|Squeeze|Unsqueeze)$")
+#: A name whose parts are separated by dots, with a letter in each but indices: not a number or a file.
+_DOTS = re.compile(r"(?!self\.)[A-Za-z_]\w*(\.(\d+|[A-Za-z_]\w*))*\.[A-Za-z_]\w*")
 #: What precedes the operation in the names of PyTorch's operations.
 _PYTORCH_OPERATION = re.compile(r"(aten|prim|prims|quantized|torchvision|higher_order)::")
 
@@ -53,6 +56,8 @@ def parse_module_path(name: str, convention: Convention | None = None) -> Module
     if convention == "path":
         head, separator, _ = _SUFFIX.sub("", name).rpartition("/")
         return _split(head, "/") if separator else None
+    if convention == "dots":
+        return _split(name.rpartition(".")[0], ".") if _DOTS.fullmatch(name) else None
     return None
 
 
@@ -71,11 +76,8 @@ def find_modules(model: Model | Graph) -> dict[int, ModulePath]:
     """
     graph = model.graph if isinstance(model, Model) else model
     conventions = Counter(c for _, layer in graph.walk() if (c := _recognize(layer.name)) is not None)
-    convention: Convention | None = None
-    for candidate in ("pytorch", "onnx", "path"):
-        if conventions[candidate]:
-            convention = candidate
-            break
+    ranks: dict[Convention, int] = {"pytorch": 2, "onnx": 1, "path": 0, "dots": 0}
+    convention = max(conventions, key=lambda found: (ranks[found], conventions[found]), default=None)
     paths: dict[int, ModulePath] = {}
     _find_in_graph(graph, convention, (), paths)
     return paths
@@ -123,7 +125,9 @@ def _recognize(name: str) -> Convention | None:
         return "pytorch"
     if name.startswith("/") and name.count("/") > 1:
         return "onnx"
-    return "path" if "/" in _SUFFIX.sub("", name).strip("/") else None
+    if "/" in _SUFFIX.sub("", name).strip("/"):
+        return "path"
+    return "dots" if _DOTS.fullmatch(name) else None
 
 
 def _parse_pytorch(name: str) -> ModulePath | None:

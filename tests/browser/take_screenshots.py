@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import os
-import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -17,23 +16,22 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-from browser.pages import write_deep_report, write_hostile_report, write_large_report
+from browser.pages import EXAMPLE, write_broken_report, write_deep_report, write_hostile_report, write_large_report
 from irrun.inspection.report import make_report
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "date_translation"
 
-
-def write_date_reports(folder: Path) -> tuple[Path, Path]:
-    """Write the report of the example, and that of its broken copy compared with it."""
+def write_date_reports(folder: Path) -> dict[str, Path]:
+    """Write reports of the example: of a run, of its structure, and of its broken copy compared and side by side."""
     inputs = {"text": np.load(EXAMPLE / "input.npy")}
-    broken = folder / "broken.xml"
-    sys.argv = ["plant_bug.py", str(broken)]
-    runpy.run_path(str(EXAMPLE / "plant_bug.py"), run_name="__main__")
-    good, bad = folder / "date.html", folder / "broken.html"
-    good.write_text(make_report(EXAMPLE / "model.xml", inputs), encoding="utf-8")
-    bad.write_text(make_report(broken, inputs, against=EXAMPLE / "model.xml"), encoding="utf-8")
-    return good, bad
+    broken = write_broken_report(folder)
+    pages = {
+        "date": make_report(EXAMPLE / "model.xml", inputs),
+        "graph": make_report(EXAMPLE / "model.xml"),
+        "pair": make_report(broken.with_suffix(".xml"), other=EXAMPLE / "model.xml"),
+    }
+    for name, page in pages.items():
+        (folder / f"{name}.html").write_text(page, encoding="utf-8")
+    return {"broken": broken, **{name: folder / f"{name}.html" for name in pages}}
 
 
 def open_body(page: Any) -> None:
@@ -50,11 +48,8 @@ def search(page: Any, text: str) -> None:
 
 
 def show_broken_layer(page: Any) -> None:
-    """Show the layer that adds the error."""
-    open_body(page)
-    search(page, "decoder")
-    for _ in range(2):
-        page.keyboard.press("]")
+    """Show the layer that adds the error, at which the page opens, in iteration 2."""
+    search(page, "beam_search[2]/decoder")
     page.keyboard.press("-")
 
 
@@ -82,7 +77,8 @@ def main() -> None:
     """Write all pictures."""
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    date, broken = write_date_reports(folder)
+    reports = write_date_reports(folder)
+    date, broken = reports["date"], reports["broken"]
     large, hostile, deep = write_large_report(folder), write_hostile_report(folder), write_deep_report(folder)
     executable = os.environ.get("IRRUN_CHROMIUM") or shutil.which("chromium")
     narrow = {"width": 390, "height": 800}
@@ -91,6 +87,8 @@ def main() -> None:
         take(browser, broken, folder / "report.png", show_broken_layer)
         take(browser, broken, folder / "broken_dark.png", show_broken_layer, color_scheme="dark")
         take(browser, broken, folder / "broken_overview.png")
+        take(browser, reports["graph"], folder / "graph.png")
+        take(browser, reports["pair"], folder / "pair.png", color_scheme="dark")
         take(browser, date, folder / "body.png", show_attention)
         take(browser, date, folder / "narrow.png", viewport=narrow)
         take(browser, date, folder / "narrow_panel.png", lambda page: page.click("[data-view=panel]"), viewport=narrow)

@@ -46,6 +46,10 @@ EXAMPLE = Path(__file__).parents[2] / "examples/date_translation/model.xml"
         ("a/b/Dims12", ("a",)),
         ("a/b/fq_weights_1", ("a",)),
         ("self.a.b", None),
+        ("layer1.0.conv1", ("layer1", "0")),
+        ("encoder.fc", ("encoder",)),
+        ("Multiply_1.0", None),
+        ("1.conv", None),
         ("aten", None),
     ],
 )
@@ -141,6 +145,22 @@ def test_most_specific_convention_of_the_names_is_used():
     rows.append(Row("__module.f/aten::relu", "Relu", ["/c/d/e"]))
     assert set(get_modules(make_rows(*rows)).values()) == {"f"}
     assert set(get_modules(make_rows(rows[0], Row("a", "Relu", ["x"]))).values()) == {"(network)"}
+
+
+def test_dots_separate_modules_if_most_names_with_modules_have_them():
+    rows = [
+        Row("x", "Parameter"),
+        Row("layer1.0.conv1", "Relu", ["x"]),
+        Row("layer1.1.conv1", "Relu", ["layer1.0.conv1"]),
+    ]
+    assert get_modules(make_rows(*rows)) == {
+        "x": "layer1.0",
+        "layer1.0.conv1": "layer1.0",
+        "layer1.1.conv1": "layer1.1",
+    }
+    names = ["a/b.c/d", "a/e", "a/f"]
+    more = [Row(name, "Relu", ["x"]) for name in names]
+    assert [get_modules(make_rows(*rows, *more))[name] for name in names] == ["a.b.c", "a", "a"]
 
 
 def test_layers_belong_to_what_their_neighbors_have_in_common():

@@ -29,7 +29,7 @@ from irrun.inspection.report.pictures import (
     NOT_FINITE,
     Picture,
     PictureStore,
-    make_attention_maps,
+    compute_attention,
     make_image,
     make_maps,
 )
@@ -369,16 +369,17 @@ def test_images_in_both_layouts_are_equal():
 
 def test_attention_maps_are_the_weights_of_the_kernel():
     rng = np.random.default_rng(0)
-    query, key, value = (rng.standard_normal((2, 3, n, 4)).astype(np.float32) for n in (5, 7, 7))
-    picture = make_attention_maps([query, key, value], causal=False)
+    query, key, value = (rng.standard_normal((2, 9, n, 4)).astype(np.float32) for n in (5, 7, 7))
+    maps = compute_attention([query, key, value], causal=False)
     scores = query[0] @ key[0].transpose(0, 2, 1) / 2
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(maps, weights, rtol=1e-5)
+    picture = make_maps(maps, is_attention=True)
     decoded = picture.pixels / 254 * picture.bounds[0][1]
-    np.testing.assert_allclose(decoded, weights, atol=0.5 / 254 * weights.max() + 1e-6)
-    assert (picture.kind, picture.total) == ("attention", 3)
-    causal = make_attention_maps([query, key, value], causal=True)
-    assert not causal.pixels[:, 0, 1:].any()
-    assert make_attention_maps([query, key[:, :2], value], causal=False) is None
+    np.testing.assert_allclose(decoded, weights[:6], atol=0.5 / 254 * weights[:6].max() + 1e-6)
+    assert (picture.kind, picture.total) == ("attention", 9)
+    assert not compute_attention([query, key, value], causal=True)[:, 0, 1:].any()
+    assert compute_attention([query, key[:, :2], value], causal=False) is None
 
 
 def test_picture_is_encoded_row_by_row():

@@ -11,7 +11,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import IrrunError
-from irrun.inspection.report.pictures import Picture, PictureStore, make_attention_maps, make_image, make_maps
+from irrun.inspection.report.pictures import Picture, PictureStore, compute_attention, make_image, make_maps
 from irrun.inspection.report.structure import Structure
 from irrun.inspection.report.summaries import describe_statistics, summarize
 from irrun.inspection.report.tensors import TensorStore
@@ -191,9 +191,14 @@ class Collector:
     def _add_attention(self, layer: Layer, inputs: Sequence[Array | None], tag: str) -> None:
         record = self.records.get(self.structure.numbers.get(id(layer), -1), {}).get(tag)
         is_causal = str(layer.attributes.get("causal", "false")).lower() in ("true", "1")
-        picture = None if record is None else make_attention_maps(inputs, causal=is_causal)
-        if record is not None and picture is not None:
-            record["attention"] = self.pictures.add(picture)
+        maps = None if record is None else compute_attention(inputs, causal=is_causal)
+        picture = None if maps is None else make_maps(maps, is_attention=True)
+        if record is None or maps is None or picture is None:
+            return
+        type_name = str(ElementType.of(maps.dtype))
+        attention = {"type": type_name, "shape": list(maps.shape), "picture": self.pictures.add(picture)}
+        self.tensors.add(maps, attention)
+        record["attention"] = attention
 
     def _make_record(self, layer: Layer, tag: str, count: int) -> dict[str, Any] | None:
         number = self.structure.numbers.get(id(layer))

@@ -12,7 +12,7 @@ import numpy as np
 from irrun.inspection.metrics import widen
 from irrun.shapes import get_broadcast_shape
 
-__all__ = ["Picture", "PictureStore", "make_attention_maps", "make_compared_maps", "make_image", "make_maps"]
+__all__ = ["Picture", "PictureStore", "compute_attention", "make_compared_maps", "make_image", "make_maps"]
 
 Array = np.ndarray[Any, Any]
 
@@ -25,8 +25,8 @@ MIN_ELEMENTS = 12
 #: Maximum height and width of a map and of an image.
 MAP_SIDE = 56
 IMAGE_SIDE = 160
-#: Maximum number of elements of an attention map that is computed for the report.
-MAX_ATTENTION = 1 << 18
+#: Maximum number of elements of the attention maps of all heads that are computed for the report.
+MAX_ATTENTION = 1 << 21
 #: Axes longer than this are sampled before they are averaged.
 SAMPLED_SIDE = 512
 #: The code of elements that are not finite.
@@ -174,13 +174,12 @@ def make_image(value: Array) -> Picture | None:
     return Picture("image", pixels, [bounds], (height, width), 1)
 
 
-def make_maps(value: Array, *, is_attention: bool = False, total: int | None = None) -> Picture | None:
+def make_maps(value: Array, *, is_attention: bool = False) -> Picture | None:
     """Return the first maps of a value: channels of [N, C, H, W], heads of attention, or one matrix.
 
     Args:
         value: Numbers.
         is_attention: Whether the last two axes are queries and keys, so that all maps have the same scale.
-        total: The number of maps, if `value` contains only some of them.
 
     Returns:
         The picture; None if its last two axes do not form a matrix of some size.
@@ -200,7 +199,7 @@ def make_maps(value: Array, *, is_attention: bool = False, total: int | None = N
     else:
         pairs = [_quantize(map_) for map_ in reduced]
     pixels = np.stack([codes for codes, _ in pairs])
-    return Picture(kind, pixels, [bounds for _, bounds in pairs], (height, width), total or len(maps))
+    return Picture(kind, pixels, [bounds for _, bounds in pairs], (height, width), len(maps))
 
 
 def make_compared_maps(value: Array, expected: Array) -> Picture | None:
@@ -245,7 +244,7 @@ def _list_maps(value: Array, is_attention: bool) -> tuple[Array, str]:
     return value.reshape(-1, height, width)[:1], "matrix"
 
 
-def make_attention_maps(inputs: Sequence[Array | None], *, causal: bool) -> Picture | None:
+def compute_attention(inputs: Sequence[Array | None], *, causal: bool) -> Array | None:
     """Return the attention maps of ScaledDotProductAttention, which are not among its outputs.
 
     Args:
@@ -253,7 +252,8 @@ def make_attention_maps(inputs: Sequence[Array | None], *, causal: bool) -> Pict
         causal: The attribute of the layer.
 
     Returns:
-        The picture of the first heads; None if the shapes do not match or the maps are too large.
+        The maps of all heads of the first item of a batch, shape [heads, queries, keys] or [queries, keys]; None if the
+        shapes do not match or the maps are too large.
     """
     from irrun.ops.sequence.attention import scaled_dot_product_attention_13
 
@@ -261,28 +261,28 @@ def make_attention_maps(inputs: Sequence[Array | None], *, causal: bool) -> Pict
     if query is None or key is None or min(query.ndim, key.ndim) < 2:
         return None
     length, key_length = query.shape[-2], key.shape[-2]
-    if length * key_length > MAX_ATTENTION:
-        return None
     try:
         batch = get_broadcast_shape(query.shape[:-2], key.shape[:-2])
+        if length * key_length * (batch[-1] if batch else 1) > MAX_ATTENTION:
+            return None
         query = _take_heads(query, batch, query.shape[-2:])
         key = _take_heads(key, batch, key.shape[-2:])
         mask = None if mask is None else _take_heads(mask, batch, (length, key_length))
         sink = None if sink is None else _take_heads(sink, batch, (length, 1))
         # The identity as the value turns the result into the weights.
         identity = np.eye(key_length).astype(query.dtype)
-        maps = scaled_dot_product_attention_13(query, key, identity, mask, scale, sink, causal=causal)
+        maps: Array = scaled_dot_product_attention_13(query, key, identity, mask, scale, sink, causal=causal)
     except ValueError:
         return None
-    return make_maps(maps, is_attention=True, total=batch[-1] if batch else 1)
+    return maps
 
 
 def _take_heads(value: Array, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """Return the first maps of the first item of a batch, after broadcasting."""
+    """Return the maps of the first item of a batch, after broadcasting."""
     value = np.broadcast_to(value, (*batch, *shape))
     while value.ndim > 3:
         value = value[0]
-    return value[:MAX_MAPS] if value.ndim == 3 else value
+    return value
 
 
 def _is_unsupported(value: Array) -> bool:

@@ -171,7 +171,8 @@ function updateNode(element, node) {
   const { measure } = coloring;
   const [first, second] = element.querySelectorAll(".line");
   const value = measure.id === "type" ? undefined : readNode(node);
-  const text = value === undefined ? "" : measure.format(value);
+  const isFused = value === undefined && measure.id === "time" && node.kind === "layer" && kernels.has(node.layer);
+  const text = value === undefined ? (isFused ? "fused" : "") : measure.format(value);
   setText(first.children[1], node.kind === "layer" ? text : "");
   if (node.kind === "layer") {
     const layer = layers[node.layer];
@@ -195,6 +196,7 @@ function updateNode(element, node) {
 /** Returns whether a layer of a body was not executed in the chosen iterations. */
 function isIdle(number) {
   const { type, inputs } = layers[number];
+  if (!data.has_run || isOfOther(number)) return false;
   const forwardsConstant = type === "Result" && inputs[0] && layers[inputs[0][0]].constant;
   return getOwner(number) !== null && !getRecord(number) && !forwardsConstant;
 }
@@ -276,9 +278,9 @@ function updateSlider(element) {
   input.disabled = shown < 2;
   const more = total > shown ? ` of ${total}` : "";
   const text = total ? `iteration ${iteration} (0 to ${shown - 1})${more}` : "no values";
-  setText(output, layers[owner].type === "If" ? "" : text);
+  setText(output, text);
   input.setAttribute("aria-valuetext", text);
-  input.hidden = layers[owner].type === "If";
+  element.hidden = layers[owner].type === "If" || !data.has_run || isOfOther(owner);
 }
 
 function createPill(pill) {

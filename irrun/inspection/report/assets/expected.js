@@ -11,16 +11,16 @@ function createExpected(output) {
 /** Returns the statistics of a value and of the reference as rows. */
 function createStatisticsTable(output, reference) {
   const names = ["min", "max", "mean", "std"];
-  const row = (title, { stats, type, shape }) => [title, ...names.map((_, i) => formatNumber(stats?.[i]) || "–"), `${type}${formatShape(shape)}`];
-  const isSameType = output.type === reference.type && formatShape(output.shape) === formatShape(reference.shape);
-  const rows = [row("model", output), row("reference", reference)].map((cells) => (isSameType ? cells.slice(0, -1) : cells));
-  const head = ["", ...names, ...(isSameType ? [] : ["type"])];
-  return create(
+  const row = (title, { stats }) => [title, ...names.map((_, i) => formatNumber(stats?.[i]) || "–")];
+  const rows = [row("model", output), row("reference", reference)];
+  const types = [output, reference].map(({ type, shape }) => `${type}${formatShape(shape)}`);
+  const table = create(
     "table.compared-statistics",
     {},
-    create("tr", {}, ...head.map((title) => create("th", {}, title))),
+    create("tr", {}, ...["", ...names].map((title) => create("th", {}, title))),
     ...rows.map(([title, ...cells]) => create("tr", {}, create("th", {}, title), ...cells.map((cell) => create("td", {}, cell)))),
   );
+  return types[0] === types[1] ? table : create("div", {}, table, create("p.muted", {}, `model ${types[0]}, reference ${types[1]}`));
 }
 
 /** Returns the maps that differ most: the model's, the reference's, and the magnitude of the difference. */

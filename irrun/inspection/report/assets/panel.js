@@ -166,9 +166,9 @@ function describeLayer(node) {
     create("h2", {}, layer.type, " ", create("small", {}, layer.version)),
     create("p.key", {}, create("code", {}, getKey(number)), " ", copy),
     node.members.length ? opener : null,
-    node.members.length && layer.type !== "If" ? create("div.iteration", {}, createSlider(number)) : null,
+    node.members.length && hasIterations(number) ? create("div.iteration", {}, createSlider(number)) : null,
     ...getOwners(number)
-      .filter((outer) => layers[outer].type !== "If")
+      .filter(hasIterations)
       .map((outer) => create("div.iteration", { title: getKey(outer) }, createSlider(outer))),
     describePartner(number),
     record || !data.has_run || isOfOther(number) ? null : create("p.message", {}, explainMissing(number)),
@@ -180,7 +180,7 @@ function describeLayer(node) {
     ...describeErrors(number),
     section("Outputs", layer.outputs.map((port, i) => describeOutputPort(port, record?.outputs?.[i], i, layer.outputs.length, getKey(number)))),
     layer.type === "Result" && record?.outputs?.[0] ? section("Value", createValue(record.outputs[0], getKey(number))) : null,
-    section("Attention", createPictures({ picture: record?.attention })),
+    section("Attention", record?.attention && createPictures(record.attention), record?.attention && createTensorButtons(record.attention, `${getKey(number)}.attention`)),
     section("Inputs", layer.inputs.map((input, i) => describeInput(input, i))),
     section("Outside of the body", describeOutside(number)),
     section("Consumers", consumers[number].length ? create("ul.plain-list", {}, ...consumers[number].slice(0, 100).map((consumer) => create("li", {}, createLink(consumer, layerNodes[consumer]?.label || getKey(consumer)), create("span.muted", {}, ` ${layers[consumer].type}`)))) : null),
@@ -213,6 +213,9 @@ function describeTime(number) {
   if (kernel.text) facts.append(create("br"), create("span.muted", {}, kernel.text));
   return facts;
 }
+
+/** Returns whether the iteration of a layer's bodies can be chosen. */
+const hasIterations = (number) => layers[number].type !== "If" && data.has_run && !isOfOther(number);
 
 function explainMissing(number) {
   const owner = getOwner(number);
