@@ -114,11 +114,15 @@ class BodyPlan:
     kept: list[Any]
     schedules: dict[int, LoopSchedule] = field(default_factory=dict)
 
-    def get_schedule(self) -> LoopSchedule:
-        """Return the schedule for the number of threads of the current run."""
+    def get_schedule(self, varying: Sequence[int]) -> LoopSchedule:
+        """Return the schedule for the number of threads of the current run.
+
+        Args:
+            varying: The same numbers of arrays as `varying` in the order in which a run states their addresses.
+        """
         threads = get_thread_count()
         if threads not in self.schedules:
-            self.schedules[threads] = LoopSchedule(self.tables, self.tasks, threads, self.varying)
+            self.schedules[threads] = LoopSchedule(self.tables, self.tasks, threads, varying)
         return self.schedules[threads]
 
 

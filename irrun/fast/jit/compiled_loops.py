@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,11 @@ Array = np.ndarray[Any, Any]
 MAX_WORDS, MAX_ITERATIONS = 1 << 14, 256
 #: Seconds after which a call should return, so that time limits and interrupts are checked.
 MAX_SECONDS = 0.05
-#: Shapes for which a loop keeps its plan.
+#: Iterations that are computed first.
+FIRST_ITERATIONS = 16
+#: The number of places of values that are not repeated.
+ENDLESS = 1 << 62
+#: Layouts for which a loop keeps its plan.
 MAX_PLANS = 16
 
 
@@ -132,13 +136,13 @@ class CompiledLoop:
     plain: Callable[..., tuple[Array, ...]]
     body: LoopBody
     has_trip_count: bool
-    _plans: dict[Any, BodyPlan | None] = field(default_factory=dict)
+    _bound: dict[Any, _BoundLoop | str] = field(default_factory=dict)
 
     def __call__(self, *inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
         """Compute all iterations, or run the loop if it is measured or not compiled for these inputs."""
         if not body.is_measured:
             with contextlib.suppress(NoKernelError):
-                return self._run(inputs, body)
+                return self._run([copy_unaligned(x) for x in inputs], body)
         return self.plain(*inputs, body=body)
 
     def _run(self, inputs: Sequence[Array], body: BodyRunner) -> tuple[Array, ...]:
@@ -147,41 +151,31 @@ class CompiledLoop:
         Raises:
             NoKernelError: The loop is not compiled for these inputs, or its values exceed the memory.
         """
+        head = [x.tobytes() if x.size == 1 else None for x in inputs[:2]] if self.has_trip_count else []
+        key = (*head, *[(x.shape, x.strides, x.dtype) for x in inputs])
+        bound = self._bound.get(key)
+        invariants: dict[int, Array] | None = None
+        if bound is None:
+            try:
+                bound = _BoundLoop(self, inputs, body)
+                invariants = bound.compute_invariants(inputs)
+                bound.make_plan(invariants)
+            except Exception as error:  # the plain loop explains what is wrong
+                bound = str(error)
+            keep_binding(self._bound, key, bound, MAX_PLANS)
+        if isinstance(bound, str):
+            raise NoKernelError(bound)
         try:
             with collect_values() as values:
-                run = _LoopRun(self, inputs, body)
-                check_allocation([run.size], np.dtype(np.uint8))
-                values.add(run.size)
-                return run.compute()
+                check_allocation([bound.size], np.dtype(np.uint8))
+                values.add(bound.size)
+                return bound.run(inputs, bound.compute_invariants(inputs) if invariants is None else invariants)
         except InputError as error:
             raise NoKernelError(str(error)) from error
 
-    def find_plan(
-        self, parameters: Mapping[int, StridedLayout], invariants: Mapping[int, Array], varying: Sequence[int],
-        results: Sequence[int],
-    ) -> BodyPlan:  # fmt: skip
-        """Return the plan for some layouts, which is made if they are new; see `LoopBody.make_plan`.
 
-        Raises:
-            NoKernelError: There is none.
-        """
-        key = tuple(parameters.items()), tuple(varying)
-        plans = self._plans  # other threads may change it
-        if key not in plans:
-            plan: BodyPlan | None = None
-            with contextlib.suppress(Exception):  # the plain loop explains what is wrong
-                plan = self.body.make_plan(parameters, invariants, varying, results)
-            keep_binding(plans, key, plan, MAX_PLANS)
-            found = plan
-        else:
-            found = plans[key]
-        if found is None:
-            raise NoKernelError("the body has no plan")
-        return found
-
-
-class _LoopRun:
-    """A run of a loop.
+class _BoundLoop:
+    """A loop for inputs of certain layouts, and a number of iterations.
 
     Args:
         loop: The loop.
@@ -197,8 +191,8 @@ class _LoopRun:
     """
 
     def __init__(self, loop: CompiledLoop, inputs: Sequence[Array], body: BodyRunner) -> None:
-        self._body, own = body, loop.body
-        inputs = [copy_unaligned(x) for x in inputs]
+        self._outputs, self._output_count = body.outputs, body.output_count
+        self._own = own = loop.body
         slicers = create_slicers(inputs, body)
         count = _count_iterations(inputs if loop.has_trip_count else (), body, slicers)
         self._condition, self._count = _read_condition(body, count)
@@ -206,162 +200,184 @@ class _LoopRun:
         collected = {o.result for o in body.outputs if o.axis is not None and o.port >= 0}
         if self._count is None and (collected or slicers or self._condition is None):
             raise NoKernelError("expected a known number of iterations")
-        #: By the slots of Parameters: arrays, the bytes between the values of neighboring iterations, and layouts.
-        self._arrays: dict[int, Array] = {}
+        #: By the slots of Parameters: their inputs and the first byte there; the bytes between the values of
+        #: neighboring iterations; and layouts.
+        self._sources: dict[int, tuple[int, int]] = {}
         self._steps: dict[int, int] = {}
         self._layouts: dict[int, StridedLayout] = {}
-        #: The slot and the type of the number of the iteration.
-        self._counter: tuple[int, np.dtype[Any]] | None = None
+        #: The slot and the type of the number of the iteration, and the input that has to be 0 or -1.
+        self._counter: tuple[int, np.dtype[Any], int] | None = None
         for entry in body.inputs:
             if entry.axis is None and entry.port >= 0:
-                self._add_array(own.parameters[entry.parameter], inputs[entry.port])
+                slot, value = own.parameters[entry.parameter], inputs[entry.port]
+                self._sources[slot] = entry.port, 0
+                self._layouts[slot] = StridedLayout(value.shape, count_strides(value.shape, value.dtype), value.dtype)
         for slicer in slicers:
-            self._add_slices(own.parameters[slicer.entry.parameter], slicer.to_array(self._count or 0))
+            slot, slices = own.parameters[slicer.entry.parameter], slicer.to_array(self._count or 0)
+            if slot in self._sources or not slices.size:
+                raise NoKernelError("expected slices with elements")
+            port = slicer.entry.port
+            self._sources[slot] = port, get_address(slices) - get_address(inputs[port])
+            self._steps[slot] = slices.strides[0]
+            self._layouts[slot] = StridedLayout(slices.shape[1:], slices.strides[1:], slices.dtype)
         for entry in body.inputs:
             if entry.purpose == "current_iteration":
-                self._add_counter(own.parameters[entry.parameter], entry.parameter, edges)
+                self._add_counter(own.parameters[entry.parameter], entry.parameter, edges, body)
         states = [own.parameters[number] for number in edges]
-        if not self._layouts.keys() >= {*own.parameters} or not self._arrays.keys() >= {*states}:
+        if not self._layouts.keys() >= {*own.parameters} or not self._sources.keys() >= {*states}:
             raise NoKernelError("a Parameter has no value")
         if not self._steps.keys().isdisjoint(states):
             raise NoKernelError("a Parameter has several values")
         self._edges = {own.parameters[p]: own.results[r] for p, r in edges.items()}
-        varying = [*self._steps, *self._edges, *((self._counter[0],) if self._counter else ())]
         needed = {o.result for o in body.outputs if o.port >= 0} | set(edges.values())
         if self._condition is not None:
             needed.add(self._condition)
-        results = list(dict.fromkeys(own.results[r] for r in sorted(needed)))
-        arguments = [None if slot in varying else self._arrays.get(slot) for slot in own.parameters]
-        self._invariants = own.compute_invariants(arguments)
-        self._plan = plan = loop.find_plan(self._layouts, self._invariants, varying, results)
+        self._results = list(dict.fromkeys(own.results[r] for r in sorted(needed)))
+        self._collected = {own.results[r] for r in collected}
+
+    def _add_counter(self, slot: int, parameter: int, edges: Mapping[int, int], body: BodyRunner) -> None:
+        """Add the number of the iteration, unless the body itself counts, from an input."""
+        port = self._sources[slot][0] if slot in self._sources else -1
+        if port >= 0 and parameter in edges:
+            return
+        shape, _, dtype = self._layouts.get(slot, ((), (), np.dtype(body.parameter_dtypes[parameter] or np.int64)))
+        if port < 0 and body.parameter_shapes[parameter] != ():
+            shape = (1,)
+        if parameter in edges or self._counter is not None or math.prod(shape) != 1:
+            raise NoKernelError("expected one number of the iteration")
+        self._sources.pop(slot, None)
+        self._counter = slot, dtype, port
+        self._layouts[slot] = StridedLayout(shape, count_strides(shape, dtype), dtype)
+
+    def compute_invariants(self, inputs: Sequence[Array]) -> dict[int, Array]:
+        """Return the values that do not depend on the iteration, by their slots.
+
+        Raises:
+            NoKernelError: An operation fails.
+        """
+        if not self._own.invariant:
+            return {}
+        whole = self._sources.keys() - self._steps.keys() - self._edges.keys()
+        arguments = [inputs[self._sources[slot][0]] if slot in whole else None for slot in self._own.parameters]
+        return self._own.compute_invariants(arguments)
+
+    def make_plan(self, invariants: Mapping[int, Array]) -> None:
+        """Make the plan, and prepare the addresses of its arrays.
+
+        Raises:
+            Exception: There is no plan.
+        """
+        counters = [self._counter[0]] if self._counter else []
+        varying = [*self._steps, *self._edges, *counters]
+        self._plan = plan = self._own.make_plan(self._layouts, invariants, varying, self._results)
         if any(plan.results[r][::2] != self._layouts[p][::2] for p, r in self._edges.items()):
             raise NoKernelError("the shapes of a state differ between iterations")
-        self._slots = own.results
-        self._numbers = {slot: i for i, slot in enumerate((*self._layouts, *self._invariants), 1)}
-        self._result_numbers = {slot: i for i, slot in enumerate(results, 1 + len(self._numbers))}
+        numbers = {slot: i for i, slot in enumerate((*self._layouts, *invariants), 1)}
+        result_numbers = {slot: i for i, slot in enumerate(self._results, 1 + len(numbers))}
+        self._array_count = 1 + len(numbers) + len(result_numbers)
+        self._fixed = [(numbers[slot], slot) for slot in numbers if numbers[slot] not in plan.varying]
         #: By the slots of results: the bytes between two places, and the number of places.
         self._places: dict[int, tuple[int, int]] = {}
-        self._collected = {own.results[r] for r in collected}
-        for slot in results:
+        for slot in self._results:
             layout = plan.results[slot]
             size = layout.dtype.itemsize * math.prod(layout.shape)
             self._places[slot] = (size, count_known(self._count)) if slot in self._collected else (align_size(size), 2)
         self.size = plan.arena_size + sum(size * places for size, places in self._places.values())
+        # The address of a varying array is its base + (iteration + shift) % places * size.
+        rows = [(numbers[slot], slot, 0, ENDLESS, step) for slot, step in self._steps.items()]
+        rows += [(numbers[slot], slot, 0, ENDLESS, self._layouts[slot].dtype.itemsize) for slot in counters]
+        rows += [(result_numbers[slot], slot, 0, places, size) for slot, (size, places) in self._places.items()]
+        first_edge = len(rows)
+        rows += [(numbers[p], r, -1, self._places[r][1], self._places[r][0]) for p, r in self._edges.items()]
+        self._varying = tuple(number for number, *_ in rows)
+        self._bases = [slot for _, slot, *_ in rows]
+        self._is_result = [number >= 1 + len(numbers) or i >= first_edge for i, (number, *_) in enumerate(rows)]
+        self._edge_columns = slice(first_edge, len(rows))
+        self._formula = np.array([row[2:] for row in rows], np.int64).T
 
-    def _add_array(self, slot: int, value: Array) -> None:
-        """Add an input that is passed whole."""
-        array = np.ascontiguousarray(value).reshape(value.shape)
-        self._arrays[slot] = array
-        self._layouts[slot] = StridedLayout(array.shape, count_strides(array.shape, array.dtype), array.dtype)
+    def run(self, inputs: Sequence[Array], invariants: Mapping[int, Array]) -> tuple[Array, ...]:
+        """Compute the iterations, and return the outputs.
 
-    def _add_slices(self, slot: int, slices: Array) -> None:
-        """Add the slices of an input."""
-        if slot in self._arrays or not slices.size:
-            raise NoKernelError("expected slices with elements")
-        self._arrays[slot], self._steps[slot] = slices, slices.strides[0]
-        self._layouts[slot] = StridedLayout(slices.shape[1:], slices.strides[1:], slices.dtype)
+        Args:
+            inputs: The inputs of the loop.
+            invariants: The values that do not depend on the iteration.
 
-    def _add_counter(self, slot: int, parameter: int, edges: Mapping[int, int]) -> None:
-        """Add the number of the iteration, unless the body itself counts, from an input."""
-        argument = self._arrays.get(slot)
-        if argument is not None and parameter in edges:
-            return
-        dtype = np.dtype(self._body.parameter_dtypes[parameter] or np.int64)
-        shape = () if self._body.parameter_shapes[parameter] == () else (1,)
-        if argument is not None:
-            dtype, shape = argument.dtype, argument.shape
-        has_other_start = argument is not None and argument.any()
-        if parameter in edges or self._counter is not None or math.prod(shape) != 1 or has_other_start:
-            raise NoKernelError("expected one number of the iteration, from 0 on")
-        self._arrays.pop(slot, None)
-        self._counter = slot, dtype
-        self._layouts[slot] = StridedLayout(shape, count_strides(shape, dtype), dtype)
-
-    def compute(self) -> tuple[Array, ...]:
-        """Compute the iterations, and return the outputs."""
+        Raises:
+            NoKernelError: Iterations are not counted from 0.
+        """
+        if self._counter is not None and self._counter[2] >= 0 and inputs[self._counter[2]].any():
+            raise NoKernelError("iterations are not counted from 0")
+        held = [x if slot in self._steps else np.ascontiguousarray(x) for slot, x in self._list_sources(inputs)]
+        known = {
+            slot: get_address(x) + offset
+            for (slot, (_, offset)), x in zip(self._sources.items(), held, strict=True)
+        }  # fmt: skip
+        known.update((slot, get_address(x)) for slot, x in invariants.items())
         memory: dict[int, Array] = {}
         for slot, (size, places) in self._places.items():
-            layout = self._plan.results[slot]
-            is_collected = slot in self._collected
-            memory[slot] = np.empty((places, *layout.shape), layout.dtype) if is_collected else np.empty(
-                size * places, np.uint8
-            )  # fmt: skip
-        count = self._run(memory)
-        outputs: list[Array] = [np.empty(0)] * self._body.output_count
-        for entry in self._body.outputs:
+            if slot in self._collected:
+                memory[slot] = np.empty((places, *self._plan.results[slot].shape), self._plan.results[slot].dtype)
+            else:
+                memory[slot] = np.empty(size * places, np.uint8)
+        count = self._iterate(known, memory)
+        outputs: list[Array] = [np.empty(0)] * self._output_count
+        for entry in self._outputs:
             if entry.port >= 0:
-                slot = self._slots[entry.result]
+                slot = self._own.results[entry.result]
                 if entry.axis is None:
                     outputs[entry.port] = np.array(self._get_value(memory, slot, count - 1))
                 else:
                     outputs[entry.port] = _join(entry, memory[slot][:count])
         return tuple(outputs)
 
-    def _run(self, memory: Mapping[int, Array]) -> int:
+    def _list_sources(self, inputs: Sequence[Array]) -> Iterator[tuple[int, Array]]:
+        """Yield the slots of Parameters with their inputs."""
+        return ((slot, inputs[port]) for slot, (port, _) in self._sources.items())
+
+    def _iterate(self, known: Mapping[int, int], memory: Mapping[int, Array]) -> int:
         """Compute the iterations, and return their number.
 
         Args:
+            known: The addresses of inputs and of values that do not depend on the iteration, by their slots.
             memory: The memory of the results by their slots.
         """
-        schedule, count = self._plan.get_schedule(), self._count
+        schedule, count = self._plan.get_schedule(self._varying), self._count
         rows = max(1, min(MAX_WORDS // schedule.size, MAX_ITERATIONS, count or 1))
         if self._condition is not None:
             rows = 1
         arena = np.empty(self._plan.arena_size + 64, np.uint8)
         address = get_address(arena)
-        known = {slot: get_address(x) for slot, x in (*self._arrays.items(), *self._invariants.items())}
-        addresses = [address + -address % 64, *[0] * (len(self._numbers) + len(self._result_numbers))]
-        for slot, number in self._numbers.items():
-            if number not in self._plan.varying:
-                addresses[number] = known[slot]
+        addresses = [address + -address % 64] + [0] * (self._array_count - 1)
+        for number, slot in self._fixed:
+            addresses[number] = known[slot]
         run = schedule.start(addresses, rows)
-        done, step = 0, min(rows, 8)
+        counter = None if self._counter is None else np.empty(rows, self._counter[1])
+        pairs = zip(self._bases, self._is_result, strict=True)
+        bases = np.array([get_address(memory[s]) if is_result else known.get(s, 0) for s, is_result in pairs], np.int64)
+        shifts, places, sizes = self._formula
+        done, step = 0, min(rows, FIRST_ITERATIONS)
         while done != count:
             check_time()
             before = time.perf_counter()
             n = step if count is None else min(step, count - done)
             numbers = np.arange(done, done + n, dtype=np.int64)
-            varying, kept = self._locate(numbers, known, memory)
+            if counter is not None:
+                counter[:n] = numbers
+                bases[len(self._steps)] = get_address(counter) - done * counter.itemsize
+            varying = (numbers[:, np.newaxis] + shifts) % places * sizes + bases
+            if not done and self._edges:
+                varying[0, self._edge_columns] = [known[slot] for slot in self._edges]
             run.run(n, varying)
-            del kept
             done += n
             elapsed = time.perf_counter() - before
             step = max(1, min(rows, 4 * n, int(n * MAX_SECONDS / max(elapsed, 1e-9))))
             if self._condition is not None:
-                value = self._get_value(memory, self._slots[self._condition], done - 1)
+                value = self._get_value(memory, self._own.results[self._condition], done - 1)
                 if value.size != 1:
                     raise NoKernelError("the execution condition is not a scalar")
                 if not value.item():
                     break
         return done
-
-    def _locate(
-        self, numbers: Array, known: Mapping[int, int], memory: Mapping[int, Array]
-    ) -> tuple[dict[int, Array], Array | None]:
-        """Return the addresses in some iterations of arrays by their numbers, and what has to be kept meanwhile.
-
-        Args:
-            numbers: The numbers of the iterations.
-            known: The addresses of the inputs by their slots.
-            memory: The memory of the results by their slots.
-        """
-        varying: dict[int, Array] = {}
-        counter: Array | None = None
-        for slot, step in self._steps.items():
-            varying[self._numbers[slot]] = known[slot] + numbers * step
-        if self._counter is not None:
-            slot, dtype = self._counter
-            counter = numbers.astype(dtype)
-            varying[self._numbers[slot]] = get_address(counter) + (numbers - numbers[0]) * dtype.itemsize
-        for slot, (size, places) in self._places.items():
-            varying[self._result_numbers[slot]] = get_address(memory[slot]) + numbers % places * size
-        for parameter, slot in self._edges.items():
-            size, places = self._places[slot]
-            before = get_address(memory[slot]) + (numbers - 1) % places * size
-            if not numbers[0]:
-                before[0] = known[parameter]
-            varying[self._numbers[parameter]] = before
-        return varying, counter
 
     def _get_value(self, memory: Mapping[int, Array], slot: int, iteration: int) -> Array:
         """Return the value of a result in one of the last iterations."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,10 @@ class LoopSchedule:
         tables: Tables of addresses; see `Schedule`.
         tasks: The tasks; see `Schedule`.
         thread_count: The number of threads that compute them.
-        varying: The numbers of the arrays whose addresses differ between iterations.
+        varying: The numbers of the arrays whose addresses differ between iterations, in the order of their addresses.
+
+    Attributes:
+        size: The number of words of an iteration.
     """
 
     def __init__(
@@ -86,20 +89,27 @@ class LoopSchedule:
         tables: Iterable[Sequence[Address]],
         tasks: Iterable[tuple[Task, Sequence[Address | int]]],
         thread_count: int,
-        varying: Iterable[int],
+        varying: Sequence[int],
     ) -> None:
         schedule = Schedule(tables, tasks, thread_count)
-        self._tasks, self.helper_count = schedule._tasks, schedule._helper_count
+        self._tasks, self._helper_count = schedule._tasks, schedule._helper_count
         self._scratch_size = schedule._scratch_size
-        self._split = schedule._first_job
+        self._split = split = schedule._first_job
         self._bases, self._offsets = schedule._bases, schedule._offsets
-        #: Array -> the positions of the words that depend on it, and what is added to its address.
-        self._varying = {n: np.flatnonzero(self._bases == n) for n in varying}
-
-    @property
-    def size(self) -> int:
-        """The number of words of an iteration."""
-        return len(self._bases)
+        self.size = len(self._bases)
+        order = np.full(max(varying, default=0) + 1, -1)
+        order[list(varying)] = np.arange(len(varying))
+        columns = np.where(
+            (self._bases >= 0) & (self._bases < len(order)), order[self._bases.clip(0, len(order) - 1)], -1
+        )
+        places = np.flatnonzero(columns >= 0)
+        #: For tables and jobs: the positions of the words that vary, the columns of their addresses, and what is added.
+        self._words = [
+            (own - first, columns[own], self._offsets[own])
+            for first, own in ((0, places[places < split]), (split, places[places >= split]))
+        ]
+        #: The positions in jobs of the addresses of tables.
+        self._tables = np.flatnonzero(self._bases[split:] == _WORDS)
 
     def start(self, arrays: Sequence[int], rows: int) -> LoopRun:
         """Return a run of the tasks.
@@ -108,54 +118,44 @@ class LoopSchedule:
             arrays: The addresses of the arrays, 0 for those that vary.
             rows: The number of iterations that are computed at once at most.
         """
-        scratch = [reserve_scratch(thread, self._scratch_size) for thread in range(self.helper_count, -1, -1)]
+        scratch = [reserve_scratch(thread, self._scratch_size) for thread in range(self._helper_count, -1, -1)]
         split = self._split
         tables = np.empty((rows, split), np.int64)
         jobs = np.empty((rows, self.size - split), np.int64)
         known = np.array([*arrays, *scratch, get_address(tables), 0], np.int64)
-        words = known.take(self._bases, mode="wrap") + self._offsets
+        words = known.take(self._bases, mode="wrap")
+        words += self._offsets
         tables[...], jobs[...] = words[:split], words[split:]
         if split:
-            places = np.flatnonzero(self._bases[split:] == _WORDS)
-            jobs[:, places] += (np.arange(rows) * split * _WORD_SIZE)[:, np.newaxis]
-        columns = []
-        for number, positions in self._varying.items():
-            for target, own in ((tables, positions[positions < split]), (jobs, positions[positions >= split])):
-                if len(own):
-                    columns.append((number, target, own - (split if target is jobs else 0), self._offsets[own]))
-        return LoopRun(columns, jobs, len(self._tasks), self.helper_count, tables)
+            jobs[:, self._tables] += np.arange(0, rows * split * _WORD_SIZE, split * _WORD_SIZE)[:, np.newaxis]
+        targets = zip((tables, jobs), self._words, strict=True)
+        return LoopRun([(x, *own) for x, own in targets], jobs, len(self._tasks), self._helper_count)
 
 
 class LoopRun:
     """Iterations of tasks.
 
     Args:
-        columns: For each array whose address varies, the words that contain it, their columns, and what is added.
+        words: Arrays with the positions of the words that vary, the columns of their addresses, and what is added.
         jobs: The jobs of several iterations.
         task_count: The number of jobs of an iteration.
         helper_count: The number of helpers that take part.
-        tables: The tables of addresses, which jobs read.
     """
 
     def __init__(
-        self,
-        columns: Sequence[tuple[int, Array, Array, Array]],
-        jobs: Array,
-        task_count: int,
-        helper_count: int,
-        tables: Array,
+        self, words: Sequence[tuple[Array, Array, Array, Array]], jobs: Array, task_count: int, helper_count: int
     ) -> None:
-        self._columns, self._jobs, self._tables = columns, jobs, tables
+        self._words, self._jobs = words, jobs
         self._task_count, self._helper_count = task_count, helper_count
 
-    def run(self, count: int, addresses: Mapping[int, Array]) -> None:
+    def run(self, count: int, addresses: Array) -> None:
         """Compute some iterations.
 
         Args:
             count: The number of iterations.
-            addresses: For each array that varies, its address in each of them.
+            addresses: The addresses of the arrays that vary, shape [count, arrays].
         """
-        for number, target, places, offsets in self._columns:
-            target[:count, places] = addresses[number][:, np.newaxis] + offsets
-        self._jobs[0, [OWN_PARTS, WAITS]] = 0
+        for target, positions, columns, offsets in self._words:
+            target[:count, positions] = addresses[:, columns] + offsets
+        self._jobs[0, OWN_PARTS] = self._jobs[0, WAITS] = 0
         run_jobs(self._jobs.reshape(-1), count * self._task_count, self._helper_count)
