@@ -21,6 +21,8 @@ Array = np.ndarray[Any, Any]
 RELEASE_INTERVAL = 1 << 24
 #: Bytes of the weights of a model in panels at most; see `irrun.fast.panels`.
 MAX_PANEL_BYTES = 1 << 30
+#: Bytes of a line of the cache.
+LINE_SIZE = 64
 #: Arrays of at least this many bytes have pages of their own, and huge pages where the system has them.
 MIN_OWN_PAGES, MIN_HUGE_PAGES = 1 << 16, 1 << 21
 
@@ -33,7 +35,9 @@ def allocate_kept(shape: tuple[int, ...]) -> Array:
     """
     size = 4 * math.prod(shape)
     if size < MIN_OWN_PAGES or sys.platform == "win32":
-        return np.zeros(shape, np.float32)
+        memory = np.zeros(size + LINE_SIZE, np.uint8)
+        start = -memory.__array_interface__["data"][0] % LINE_SIZE  # vectors within lines of the cache
+        return memory[start : start + size].view(np.float32).reshape(shape)
     try:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:

@@ -40,8 +40,6 @@ MAX_WORDS, MAX_ITERATIONS = 1 << 14, 256
 MAX_SECONDS = 0.05
 #: Iterations that are computed first.
 FIRST_ITERATIONS = 16
-#: The number of places of values that are not repeated.
-ENDLESS = 1 << 62
 #: Layouts for which a loop keeps its plan.
 MAX_PLANS = 16
 
@@ -283,12 +281,13 @@ class _BoundLoop:
             size = layout.dtype.itemsize * math.prod(layout.shape)
             self._places[slot] = (size, count_known(self._count)) if slot in self._collected else (align_size(size), 2)
         self.size = plan.arena_size + sum(size * places for size, places in self._places.values())
-        # The address of a varying array is its base + (iteration + shift) % places * size.
-        rows = [(numbers[slot], slot, 0, ENDLESS, step) for slot, step in self._steps.items()]
-        rows += [(numbers[slot], slot, 0, ENDLESS, self._layouts[slot].dtype.itemsize) for slot in counters]
-        rows += [(result_numbers[slot], slot, 0, places, size) for slot, (size, places) in self._places.items()]
+        # The address of a varying array is its base + (iteration + shift & mask) * size.
+        masks = {slot: -1 if slot in self._collected else 1 for slot in self._results}
+        rows = [(numbers[slot], slot, 0, -1, step) for slot, step in self._steps.items()]
+        rows += [(numbers[slot], slot, 0, -1, self._layouts[slot].dtype.itemsize) for slot in counters]
+        rows += [(result_numbers[slot], slot, 0, masks[slot], size) for slot, (size, _) in self._places.items()]
         first_edge = len(rows)
-        rows += [(numbers[p], r, -1, self._places[r][1], self._places[r][0]) for p, r in self._edges.items()]
+        rows += [(numbers[p], r, -1, masks[r], self._places[r][0]) for p, r in self._edges.items()]
         self._varying = tuple(number for number, *_ in rows)
         self._bases = [slot for _, slot, *_ in rows]
         self._is_result = [number >= 1 + len(numbers) or i >= first_edge for i, (number, *_) in enumerate(rows)]
@@ -354,7 +353,7 @@ class _BoundLoop:
         counter = None if self._counter is None else np.empty(rows, self._counter[1])
         pairs = zip(self._bases, self._is_result, strict=True)
         bases = np.array([get_address(memory[s]) if is_result else known.get(s, 0) for s, is_result in pairs], np.int64)
-        shifts, places, sizes = self._formula
+        shifts, masks, sizes = self._formula
         done, step = 0, min(rows, FIRST_ITERATIONS)
         while done != count:
             check_time()
@@ -364,7 +363,7 @@ class _BoundLoop:
             if counter is not None:
                 counter[:n] = numbers
                 bases[len(self._steps)] = get_address(counter) - done * counter.itemsize
-            varying = (numbers[:, np.newaxis] + shifts) % places * sizes + bases
+            varying = (numbers[:, np.newaxis] + shifts & masks) * sizes + bases
             if not done and self._edges:
                 varying[0, self._edge_columns] = [known[slot] for slot in self._edges]
             run.run(n, varying)

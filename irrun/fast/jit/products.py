@@ -20,6 +20,7 @@ from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, make_base
 from irrun.fast.jit.transposition import transpose_vectors
+from irrun.fast.packing import allocate_kept
 from irrun.threads import copy_unaligned
 
 __all__ = ["Product", "compile_product", "count_packed", "divide_columns", "get_tile", "make_packing_calls"]
@@ -222,7 +223,7 @@ class Product:
         if weights.dtype != F32 or any(stride % 4 for stride in weights.strides):
             raise NoKernelError("expected f32")
         weights = copy_unaligned(weights)
-        self.weights = np.empty(count_packed(self.inner, self.columns), F32)
+        self.weights = allocate_kept((count_packed(self.inner, self.columns),))
         strides = weights.strides[0] // 4, weights.strides[1] // 4
         Task([make_packing_calls(weights.shape, strides, make_base(0), make_base(1))]).run(
             get_address(weights), get_address(self.weights)

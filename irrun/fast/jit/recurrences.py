@@ -18,11 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.fast.expressions.llvm import Vectors
+from irrun.fast.expressions.table import Step
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.product_kernels import ProductKernel
 from irrun.fast.jit.tasks import Call, Task, make_base
 from irrun.fast.jit.team import run_jobs
+from irrun.fast.packing import allocate_kept
 from irrun.fast.recurrent.recurrences import Recurrence, RecurrentWeights
 from irrun.threads import get_thread_count
 
@@ -240,6 +243,43 @@ def _make_tasks(
     return tuple(tasks)
 
 
+class _Jobs(NamedTuple):
+    """The jobs of a step.
+
+    Attributes:
+        words: Their words; see `irrun.fast.jit.team_code`.
+        positions: The positions of the addresses of arrays.
+        columns: For each of them, the number of the array: those of each part follow each other.
+        helper_count: The number of helpers that take part.
+        tasks: The tasks, which words point to.
+    """
+
+    words: Array
+    positions: Array
+    columns: Array
+    helper_count: int
+    tasks: tuple[Task, ...]
+
+
+@functools.lru_cache(maxsize=256)
+def _make_jobs(name: str, hidden: int, batch: int, projection_row: int, output_row: int, thread_count: int) -> _Jobs:
+    """Return the jobs of a step; see `_make_tasks`."""
+    tasks = _make_tasks(name, hidden, batch, projection_row, output_row, thread_count)
+    count = len(ARRAYS) + 1
+    words: list[int] = []
+    positions: list[int] = []
+    columns: list[int] = []
+    for number, task in enumerate(tasks):
+        helpers = task.count_helpers(thread_count)
+        words += task.describe(helpers, count)
+        for _ in range(helpers + 1):
+            positions += range(len(words) + 2, len(words) + 2 + count)
+            columns += range(number * count, (number + 1) * count)
+            words += [0] * (2 + count)
+    helper_count = max(task.count_helpers(thread_count) for task in tasks)
+    return _Jobs(np.array(words, np.int64), np.array(positions), np.array(columns), helper_count, tasks)
+
+
 class CompiledWeights(NamedTuple):
     """The weights of a recurrence in the order in which its kernels read them.
 
@@ -276,7 +316,8 @@ def pack_weights(name: str, matrices: Sequence[Array], hidden_bias: Array | None
         result = np.zeros((part.gates, size, size), np.float32)
         result[:, :hidden, :hidden] = matrix.reshape(part.gates, hidden, hidden)
         by_unit = result.reshape(part.gates, size // lanes, lanes, size)
-        packed.append(np.ascontiguousarray(by_unit.transpose(1, 3, 0, 2)))
+        packed.append(allocate_kept((size // lanes, size, part.gates, lanes)))
+        packed[-1][...] = by_unit.transpose(1, 3, 0, 2)
     bias = np.zeros(size, np.float32)
     if hidden_bias is not None:
         bias[:hidden] = hidden_bias
@@ -288,7 +329,9 @@ def compile_weights(weights: RecurrentWeights) -> RecurrentWeights:
     parts = [weights.options["matrix"], weights.options.get("candidate_weights")]
     matrices = [part.matrix for part in parts if part is not None]
     packed = pack_weights(weights.recurrence.__name__, matrices, weights.options.get("hidden_bias"))
-    return weights.replace_recurrence(functools.partial(_start, packed))
+    steps = () if weights.bias is None else (Step("Add", (0, 1)),)
+    project = ProductKernel(2, weights.W, steps, [weights.bias] if steps else [])
+    return weights.replace_recurrence(functools.partial(_start, packed), project)
 
 
 def _start(packed: CompiledWeights, weights: RecurrentWeights, batch: int, states: Sequence[Array]) -> Recurrence:
@@ -323,33 +366,26 @@ class CompiledRecurrence:
         steps, batch, columns = projection.shape
         weights = self._weights
         output_row = outputs.strides[1] // F32.itemsize
-        thread_count = get_thread_count()
-        tasks = _make_tasks(weights.name, weights.hidden, batch, columns, output_row, thread_count)
-        helpers = [task.count_helpers(thread_count) for task in tasks]
-        numbers = np.arange(steps)
+        jobs = _make_jobs(weights.name, weights.hidden, batch, columns, output_row, get_thread_count())
         old, new, first, second = (get_address(value) for value in self._values)
-        states = np.where(numbers % 2, new, old), np.where(numbers % 2, old, new)
-        inputs = get_address(projection) + numbers * projection.strides[0]
-        results = get_address(outputs) + numbers * outputs.strides[0]
-        columns_of_jobs: list[Any] = []
-        arrays = self._list_arrays(states, first, second)
-        for task, count, matrix, (state, result, *others) in zip(tasks, helpers, weights.matrices, arrays, strict=True):
-            addresses = (inputs, state, result, results, *others, get_address(matrix))
-            columns_of_jobs += task.describe(count, len(addresses))
-            columns_of_jobs += (0, 0, *addresses) * (count + 1)
-        jobs = np.empty((steps, len(columns_of_jobs)), np.int64)
-        for number, column in enumerate(columns_of_jobs):
-            jobs[:, number] = column
-        run_jobs(jobs.reshape(-1), steps * len(tasks), max(helpers))
+        # The address of an array in a step is its base + (step + shift & mask) * size.
+        projections = get_address(projection), 0, -1, projection.strides[0]
+        results = get_address(outputs), 0, -1, outputs.strides[0]
+        before, after = ((old, shift, 1, new - old) for shift in (0, 1))
+        fixed = [(address, 0, 0, 0) for address in (first, second, get_address(weights.hidden_bias))]
+        matrices = [(get_address(matrix), 0, 0, 0) for matrix in weights.matrices]
+        if len(matrices) == 1:
+            arrays = [projections, before, after, results, fixed[0], fixed[2], matrices[0]]
+        else:
+            arrays = [projections, before, fixed[1], results, fixed[0], fixed[2], matrices[0]]
+            arrays += [projections, fixed[1], after, results, fixed[0], before, matrices[1]]
+        bases, shifts, masks, sizes = np.array(arrays, np.int64)[jobs.columns].T
+        words = np.empty((steps, len(jobs.words)), np.int64)
+        words[...] = jobs.words
+        words[:, jobs.positions] = (np.arange(steps)[:, np.newaxis] + shifts & masks) * sizes + bases
+        run_jobs(words.reshape(-1), steps * len(matrices), jobs.helper_count)
         if steps % 2:
             self._values[[0, 1]] = self._values[[1, 0]]
-
-    def _list_arrays(self, states: tuple[Array, Array], first: int, second: int) -> list[tuple[Any, Any, Any, Any]]:
-        """Return the state, the result, and the other two arrays of each part."""
-        old, new = states
-        if len(self._weights.matrices) == 1:
-            return [(old, new, first, get_address(self._weights.hidden_bias))]
-        return [(old, second, first, 0), (second, new, first, old)]
 
     def get_states(self) -> list[Array]:
         """Return the present states, [batch, hidden] each."""

@@ -97,13 +97,23 @@ class RecurrentWeights:
         self.state_count = state_count
         self.recurrence = recurrence
         self.options = options
+        #: Computes the products of rows with the weights of the input in another way, plus biases.
+        self.multiply: Callable[[Array], Array] | None = None
         #: The input weights, the biases and the state weights in one matrix, for small LSTMs.
         self.combined: Array | None = None
 
-    def replace_recurrence(self, recurrence: Callable[..., Recurrence]) -> RecurrentWeights:
-        """Return the weights of the input with a recurrence that has recurrent weights of its own."""
+    def replace_recurrence(
+        self, recurrence: Callable[..., Recurrence], multiply: Callable[[Array], Array]
+    ) -> RecurrentWeights:
+        """Return weights with a recurrence that has recurrent weights of its own.
+
+        Args:
+            recurrence: Creates the recurrence.
+            multiply: Returns the products of rows with the weights of the input, plus biases.
+        """
         other = copy.copy(self)
         other.recurrence, other.options, other.combined = recurrence, {}, None
+        other.W, other.multiply = self.W[:0], multiply
         return other
 
     def start(self, batch: int, states: Sequence[Array]) -> Recurrence:
@@ -121,6 +131,8 @@ class RecurrentWeights:
         """
         time, batch, size = X.shape
         rows = X.reshape(time * batch, size)
+        if self.multiply is not None:
+            return self.multiply(rows).reshape(time, batch, -1)
         projection = multiply_matrices(rows, self.W)
         if self.bias is not None:
             np.add(projection, self.bias, projection)
