@@ -351,6 +351,10 @@ def test_network_of_5000_layers_is_usable(visit, tmp_path):
     opened.search("layer2501")
     assert "layer2501" in opened.get_selected()
     assert page.locator("#nodes .node").count() < 300
+    page.click("[data-zoom=fit]")
+    assert page.locator("#nodes .selected").bounding_box()["width"] > 50  # the group around it, which is legible
+    page.click("[data-zoom=fit]")
+    assert page.locator("#nodes .selected").bounding_box()["width"] < 50  # the whole graph
     page.select_option("#measure", "range")
     page.click("#table .head button:has-text('Time')")
     assert page.locator("#table .rows .row").count() < 100

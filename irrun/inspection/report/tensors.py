@@ -76,4 +76,4 @@ def _compress(value: Array) -> bytes:
     is_standard = value.dtype.isbuiltin == 1 and not value.dtype.fields
     array = value if is_standard else widen(value).astype(np.float32)
     np.save(stream, np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"))), allow_pickle=False)
-    return zlib.compress(stream.getvalue(), 6)
+    return zlib.compress(stream.getvalue(), 3)

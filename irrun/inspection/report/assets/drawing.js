@@ -53,6 +53,25 @@ function fitView({ animate = true, minScale = SCALE_EXTENT[0] } = {}) {
   moveTo(vendor.zoomIdentity.translate(x, y).scale(k), animate);
 }
 
+/** Below this scale nothing can be read. */
+const LEGIBLE = 0.3;
+
+/** Shows the outermost group around the selection that is legible as a whole; the whole graph the second time. */
+function fitLegibly() {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  const frames = selection.node ? getAncestors(selection.node).map((node) => visible.get(node.id)) : [];
+  const scaleOf = (box) => Math.min((width - 64) / box.width, (height - 64) / box.height, 1.1);
+  const inner = selection.node && visible.get(selection.node.id);
+  const frame = frames.find((box) => box?.layout && scaleOf(box) >= LEGIBLE) ?? inner;
+  const k = frame && Math.min(scaleOf(frame), frame === inner ? LEGIBLE : Infinity);
+  if (!frame || scaleOf(worldSize) >= LEGIBLE || Math.abs(transform.k - k) < 1e-3) {
+    fitView();
+    return;
+  }
+  const [x, y] = [frame.x + frame.width / 2, frame.y + frame.height / 2];
+  moveTo(vendor.zoomIdentity.translate(width / 2 - x * k, height / 2 - y * k).scale(k));
+}
+
 /** Moves a node to the center of the view, at a legible scale. */
 function centerNode(node) {
   const box = visible.get(node.id);

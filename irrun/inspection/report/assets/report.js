@@ -180,7 +180,7 @@ function setUpKeys() {
       "+": () => zoomTarget.call(zoomBehavior.scaleBy, 1.3),
       "=": () => zoomTarget.call(zoomBehavior.scaleBy, 1.3),
       "-": () => zoomTarget.call(zoomBehavior.scaleBy, 1 / 1.3),
-      f: () => fitView(),
+      f: fitLegibly,
       t: toggleTable,
       "[": () => stepIteration(-1),
       "]": () => stepIteration(1),
@@ -223,7 +223,7 @@ function setUpButtons() {
   const zooms = {
     in: () => zoomTarget.call(zoomBehavior.scaleBy, 1.3),
     out: () => zoomTarget.call(zoomBehavior.scaleBy, 1 / 1.3),
-    fit: () => fitView(),
+    fit: fitLegibly,
     close: closeAll,
     svg: saveSvg,
     png: savePng,
@@ -291,7 +291,7 @@ function start() {
   setUpKeys();
   setUpPrinting();
   zoomTarget.call(zoomBehavior).on("dblclick.zoom", null);
-  openFirstGroups();
+  openFirstGroups(findFirstCause() ? { limit: 30 } : {});
   buildTable();
   updateScale();
   draw();
