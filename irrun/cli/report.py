@@ -79,13 +79,15 @@ def command(
     source = options.read_model(model)
     output = output or Path(f"{model.stem}.html" if kind == "html" else f"{model.stem}.graph.json")
     beside = None if other is None else options.read_reference(str(other), source)
-    # Without inputs, the page shows the structure; what it is compared with needs them.
-    arrays = options.load_inputs(source) if options.inputs.specs or reference is not None else None
+    compared_with = None if reference is None else options.read_reference(reference, source)
+    if beside is None and not options.inputs.specs and not isinstance(compared_with, str):
+        beside, compared_with = compared_with, None  # differences of the structure need no inputs
+    arrays = options.load_inputs(source) if options.inputs.specs or compared_with is not None else None
     with progress:
         report = collect_report(
             source,
             arrays,
-            against=None if reference is None else options.read_reference(reference, source),
+            against=compared_with,
             other=beside,
             channels=options.inputs.channels.upper(),
             tensor_bytes=parse_size(tensors, "--tensors", accepts_zero=True) or 0,

@@ -477,7 +477,8 @@ def test_model_explorer_node_data_are_numbers_of_nodes(report):
 
 
 def test_command_without_inputs_writes_the_structure_of_one_or_two_models(tmp_path):
-    for others, title in (([], "date_translation"), ([str(EXAMPLE / "model.xml")], "date_translation/model.xml")):
+    model = str(EXAMPLE / "model.xml")
+    for others, title in (([], "date_translation"), ([model], "n/model.xml"), (["--against", model], "n/model.xml")):
         output = tmp_path / "graph.html"
         result = CliRunner().invoke(command, [str(EXAMPLE / "model.xml"), *others, "-o", str(output)])
         assert result.exit_code == 0, result.output

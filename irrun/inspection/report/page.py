@@ -29,10 +29,13 @@ SCRIPTS = (
     "folding.js",
     "bodies.js",
     "layout.js",
+    "view.js",
     "drawing.js",
     "export.js",
     "table.js",
     "panel.js",
+    "overview.js",
+    "values.js",
     "search.js",
     "report.js",
 )

@@ -61,15 +61,16 @@ function routeBackEdges(group, place) {
 /** Connects the pills of an open body with the edges that come to its frame and leave it. */
 function connectBody(frame, pills, edges) {
   const connectors = [];
+  const connect = (points, sources, targets) => connectors.push({ points, sources, targets, isHub: true });
   for (const pill of pills) {
     if (pill.outer === undefined) continue;
     const x = pill.x + pill.width / 2;
     if (pill.direction === "in") {
       const edge = edges.find(({ to, sources }) => to === frame.node.id && sources.includes(pill.outer));
-      if (edge?.points.length) connectors.push({ points: [edge.points.at(-1), { x, y: pill.y }], sources: [pill.outer], targets: [frame.node.layer], isHub: true });
+      if (edge?.points.length) connect([edge.points.at(-1), { x, y: pill.y }], [pill.outer], [frame.node.layer]);
     } else {
       const edge = edges.find(({ from, targets }) => from === frame.node.id && targets.some((target) => pill.outer.includes(target)));
-      if (edge?.points.length) connectors.push({ points: [{ x, y: pill.y + pill.height }, edge.points[0]], sources: [frame.node.layer], targets: pill.outer, isHub: true });
+      if (edge?.points.length) connect([{ x, y: pill.y + pill.height }, edge.points[0]], [frame.node.layer], pill.outer);
     }
   }
   return connectors;

@@ -7,8 +7,10 @@ const MAX_PIXELS = 8000;
 function makeSvg() {
   const { width, height } = worldSize;
   const style = getComputedStyle(document.body);
-  const svg = createSvg("svg", { xmlns: "http://www.w3.org/2000/svg", width: width + 40, height: height + 40, viewBox: `-20 -20 ${width + 40} ${height + 40}`, "font-family": "system-ui, sans-serif" });
-  svg.append(createSvg("rect", { x: -20, y: -20, width: width + 40, height: height + 40, fill: style.backgroundColor }));
+  const size = { width: width + 40, height: height + 40 };
+  const viewBox = `-20 -20 ${size.width} ${size.height}`;
+  const svg = createSvg("svg", { xmlns: "http://www.w3.org/2000/svg", ...size, viewBox, "font-family": "system-ui, sans-serif" });
+  svg.append(createSvg("rect", { x: -20, y: -20, ...size, fill: style.backgroundColor }));
   const classes = ["far", "very-far"].filter((name) => canvas.classList.contains(name));
   canvas.classList.remove(...classes);
   for (const frame of frameLayer.children) svg.append(copyBox(frame, 12));
@@ -24,7 +26,8 @@ const readBox = (element) => ["left", "top", "width", "height"].map((side) => pa
 function copyBox(element, radius) {
   const [x, y, width, height] = readBox(element);
   const style = getComputedStyle(element);
-  return createSvg("rect", { x, y, width, height, rx: radius, fill: style.backgroundColor, stroke: style.borderTopColor, "stroke-width": parseFloat(style.borderTopWidth) || 0 });
+  const border = { stroke: style.borderTopColor, "stroke-width": parseFloat(style.borderTopWidth) || 0 };
+  return createSvg("rect", { x, y, width, height, rx: radius, fill: style.backgroundColor, ...border });
 }
 
 function copyEdges() {
@@ -34,9 +37,9 @@ function copyEdges() {
   group.append(marker);
   for (const path of edgeLayer.children) {
     if (!path.edge) continue;
-    const style = getComputedStyle(path);
-    const dashes = style.strokeDasharray === "none" ? null : style.strokeDasharray;
-    group.append(createSvg("path", { d: path.getAttribute("d"), stroke: style.stroke, "stroke-width": parseFloat(style.strokeWidth), opacity: style.opacity, "stroke-dasharray": dashes, "marker-end": path.getAttribute("marker-end") }));
+    const { stroke, strokeWidth, strokeDasharray, opacity } = getComputedStyle(path);
+    const line = { stroke, opacity, "stroke-width": parseFloat(strokeWidth), "stroke-dasharray": strokeDasharray === "none" ? null : strokeDasharray };
+    group.append(createSvg("path", { d: path.getAttribute("d"), "marker-end": path.getAttribute("marker-end"), ...line }));
   }
   return group;
 }

@@ -128,7 +128,7 @@ function placeMembers(group, boxes) {
     height: height + top + (group === root ? 0 : SIZES.padding) + margin / 2,
     boxes: [...boxes.values()].map((box) => ({ ...box, ...place(box.node.id) })),
     pills: pills.map((pill) => ({ ...pill, ...place(pill.id) })),
-    edges: [...edges, ...routeBackEdges(group, place), ...hubs.map(([source, target, edge]) => ({ ...edge, isHub: true, points: connectBoxes(place(source), place(target)) }))],
+    edges: [...edges, ...routeBackEdges(group, place), ...hubs.map(([source, target, edge]) => connectHub(edge, place(source), place(target)))],
   };
 }
 
@@ -155,12 +155,12 @@ function takeHubs(inner) {
   return hubs;
 }
 
-/** Returns the points of a direct line between two boxes. */
-function connectBoxes(from, to) {
+/** Returns an edge as a direct line between two boxes. */
+function connectHub(edge, from, to) {
   const start = { x: from.x + from.width / 2, y: from.y + from.height };
   const isBelow = to.y > start.y;
   const end = isBelow ? { x: to.x + to.width / 2, y: to.y } : { x: to.x, y: to.y + to.height / 2 };
-  return [start, end];
+  return { ...edge, isHub: true, points: [start, end] };
 }
 
 function getHeaderHeight(group) {

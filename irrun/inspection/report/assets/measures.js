@@ -150,7 +150,8 @@ const measures = ALL_MEASURES.filter(
 const findMeasure = (id) => measures.find((measure) => measure.id === id);
 
 /** The chosen measure and the bounds of its scale. */
-const coloring = { measure: findMeasure(data.has_run ? "own" : "difference") ?? measures[data.has_run ? 0 : measures.length - 1], low: 0, high: 1, hasValues: false };
+const firstMeasure = findMeasure(data.has_run ? "own" : "difference") ?? measures.at(data.has_run ? 0 : -1);
+const coloring = { measure: firstMeasure, low: 0, high: 1, hasValues: false };
 
 /** Returns the worst errors in dB of layers that own bodies, over all layers and iterations of these. */
 const findWorstInside = (kind) => {

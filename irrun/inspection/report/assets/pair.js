@@ -13,6 +13,9 @@ const unmatched = new Set(other?.unmatched ?? []);
 /** Returns whether a layer belongs to the model at the right. */
 const isOfOther = (number) => Boolean(other) && number >= other.layer;
 
+/** Returns whether lists contain a layer: those of the other model only if they have no match. */
+const isListed = (number) => !isOfOther(number) || unmatched.has(number);
+
 /** Returns what differs between a layer and its match, its constants included. */
 function listDifferences(number) {
   if (!other) return [];
@@ -37,7 +40,7 @@ function readDifference(number) {
 const DIFFERENCE_TEXTS = ["equal", "differs", "only here"];
 
 /** The drawn layers that differ, those of the model before those that only the other one has. */
-const differing = other ? layers.map((_, number) => number).filter((number) => layerNodes[number] && readDifference(number) && (!isOfOther(number) || unmatched.has(number))) : [];
+const differing = layerNodes.flatMap((node) => (other && node && isListed(node.layer) && readDifference(node.layer) ? [node.layer] : []));
 
 /** Returns the differences as a box. */
 function describePair({ isShort = false } = {}) {
@@ -50,7 +53,8 @@ function describePair({ isShort = false } = {}) {
   const describe = (number) => {
     const isSelected = selection.node && [layerNodes[number], layerNodes[partners.get(number)]].includes(selection.node);
     const text = unmatched.has(number) ? `only in ${names[Number(isOfOther(number))]}` : listDifferences(number).join("; ");
-    return create("li.plain", { "aria-current": isSelected ? "true" : null }, createLink(number, layers[number].key), create("span.muted", {}, ` ${layers[number].type}`), create("div.reason", {}, text));
+    const name = [createLink(number, layers[number].key), create("span.muted", {}, ` ${layers[number].type}`)];
+    return create("li.plain", { "aria-current": isSelected ? "true" : null }, ...name, create("div.reason", {}, text));
   };
   box.append(create("ol.causes", {}, ...shown.map(describe)));
   if (shown.length < differing.length) {
@@ -68,7 +72,8 @@ function describePartner(number) {
   if (partner === undefined) return section("Other model", create("p.muted", {}, `${name} has no such layer.`));
   const differences = listDifferences(number);
   const list = create("ul", {}, ...differences.map((text) => create("li", {}, text)));
-  return section("Other model", create("p", {}, `in ${name}: `, createLink(partner, layers[partner].key)), differences.length ? list : create("p.muted", {}, "no difference"));
+  const link = create("p", {}, `in ${name}: `, createLink(partner, layers[partner].key));
+  return section("Other model", link, differences.length ? list : create("p.muted", {}, "no difference"));
 }
 
 /** Returns the group or layer of the other model that stands for a node, or undefined. */

@@ -1,4 +1,4 @@
-// The panel: an overview of the run, or everything about the selected layer or group.
+// The panel: an overview of the run, or everything about the selected layer or group; see overview.js and values.js.
 
 const panel = document.getElementById("panel");
 
@@ -43,75 +43,11 @@ function createFacts(facts) {
   return list.children.length ? list : null;
 }
 
-function describeRun() {
-  const own = layers.filter((_, number) => !isOfOther(number));
-  const drawn = layerNodes.filter((node) => node && !isOfOther(node.layer)).map((node) => node.layer);
-  const slowest = drawn
-    .filter((number) => readSeconds(number))
-    .sort((a, b) => readSeconds(b) - readSeconds(a))
-    .slice(0, 6);
-  return [
-    create("h2", {}, "Overview"),
-    data.run.error ? create("p.message.error", {}, create("strong", {}, "The run failed. "), data.run.error) : null,
-    describeFindings(),
-    describePair(),
-    ...describeReference(),
-    section(
-      "Model",
-      createFacts([
-        ["File", data.model.path],
-        ["Name", data.model.names[1]],
-        ["IR version", String(data.model.version)],
-        ["Layers", `${drawn.length.toLocaleString("en")}, and ${formatCount(own.length - drawn.length, "constant")}`],
-        ["Weights", formatBytes(drawn.reduce((sum, number) => sum + (readWeights(number) ?? 0), 0))],
-        ["Run time", describeRunTime()],
-      ]),
-    ),
-    section("Inputs", data.inputs.map((number) => describeValue(layers[number].name || "input", number))),
-    section("Outputs", data.outputs.map(({ name, layer }) => describeValue(name, layer))),
-    section("Slowest layers", describeSlowest(slowest)),
-    section("Notes", data.notes.length ? create("ul", {}, ...data.notes.map((note) => create("li", {}, note))) : null),
-    data.has_run ? null : create("p.hint", {}, "The model did not run: with --input, irrun report shows its values and times."),
-    create("p.hint", {}, "Select a layer in the graph or in the table to see its values. Press ? for keyboard shortcuts."),
-    create("p.hint", {}, `Made with irrun ${data.irrun}.`),
-  ];
-}
-
-/** Returns an input or output of the model as a card. */
-function describeValue(name, number) {
-  const output = getRecord(number)?.outputs?.[0];
-  const head = create("div.card-head", {}, createLink(number, name));
-  if (output) head.append(create("span.muted", {}, `${output.type}${formatShape(output.shape)}`));
-  return create("div.card", {}, head, output ? createPictures(output) : null, output ? createFirst(output) : null);
-}
-
-function describeReference() {
-  const { reference } = data;
-  if (!reference) return [];
-  const rows = reference.outputs.map(({ name, error, agrees }) => [
-    name,
-    error ? `${formatDecibels(error.db)}, largest difference ${formatNumber(error.abs)}${agrees ? "" : " (differs)"}` : "missing",
-  ]);
-  const matched = `${reference.matched} of ${formatCount(reference.total, "layer")} matched`;
-  return [
-    section(`Compared with ${reference.name}`, createFacts([["Precision", reference.precision], ["Layers", matched], ...rows])),
-    reference.notes.length ? create("ul.notes", {}, ...reference.notes.map((note) => create("li", {}, note))) : null,
-  ];
-}
-
-function describeSlowest(numbers) {
+/** Returns layers as a list of links with their types, or null if there are none. */
+function listLayers(numbers) {
   if (!numbers.length) return null;
-  const largest = readSeconds(numbers[0]);
-  const list = create("ol.bars");
-  for (const number of numbers) {
-    const seconds = readSeconds(number);
-    const item = create("li", {}, createLink(number, getKey(number)));
-    const share = ` · ${formatNumber((100 * seconds) / data.times.seconds, 2)} %`;
-    item.append(create("span.muted", {}, `${nameTypes(kernels.get(number))} · ${formatSeconds(seconds)}${share}`));
-    item.style.setProperty("--share", `${(100 * seconds) / largest}%`);
-    list.append(item);
-  }
-  return list;
+  const describe = (number) => [createLink(number, layerNodes[number]?.label || getKey(number)), create("span.muted", {}, ` ${layers[number].type}`)];
+  return create("ul.plain-list", {}, ...numbers.map((number) => create("li", {}, ...describe(number))));
 }
 
 function describeGroup(node) {
@@ -121,10 +57,7 @@ function describeGroup(node) {
   const facts = measures
     .filter((measure) => measure.id !== "type")
     .map((measure) => [measure.label, measure.format(readNode(node, measure) ?? undefined)]);
-  const list = create("ul.plain-list");
-  for (const number of node.layers.slice(0, 200)) {
-    list.append(create("li", {}, createLink(number, layerNodes[number].label || getKey(number)), create("span.muted", {}, ` ${layers[number].type}`)));
-  }
+  const list = listLayers(node.layers.slice(0, 200));
   if (node.layers.length > 200) list.append(create("li.muted", {}, `and ${formatCount(node.layers.length - 200, "layer")} more`));
   const button = create("button.action", { type: "button" }, isOpen(node) ? "Close group" : "Open group");
   button.addEventListener("click", () => toggleNode(node));
@@ -180,21 +113,12 @@ function describeLayer(node) {
     ...describeErrors(number),
     section("Outputs", layer.outputs.map((port, i) => describeOutputPort(port, record?.outputs?.[i], i, layer.outputs.length, getKey(number)))),
     layer.type === "Result" && record?.outputs?.[0] ? section("Value", createValue(record.outputs[0], getKey(number))) : null,
-    section("Attention", record?.attention && createPictures(record.attention), record?.attention && createTensorButtons(record.attention, `${getKey(number)}.attention`)),
+    record?.attention ? section("Attention", createPictures(record.attention), createTensorButtons(record.attention, `${getKey(number)}.attention`)) : null,
     section("Inputs", layer.inputs.map((input, i) => describeInput(input, i))),
     section("Outside of the body", describeOutside(number)),
-    section("Consumers", consumers[number].length ? create("ul.plain-list", {}, ...consumers[number].slice(0, 100).map((consumer) => create("li", {}, createLink(consumer, layerNodes[consumer]?.label || getKey(consumer)), create("span.muted", {}, ` ${layers[consumer].type}`)))) : null),
+    section("Consumers", listLayers(consumers[number].slice(0, 100))),
     section("Attributes", createFacts(Object.entries(layer.attributes ?? {}))),
   ];
-}
-
-/** Returns the types of the layers that a kernel computes. */
-const nameTypes = (kernel) => kernel.layers.map((number) => layers[number].type).join(" + ");
-
-function describeRunTime() {
-  if (!data.times) return null;
-  const { seconds, source, runs } = data.times;
-  return `${formatSeconds(seconds)} (${runs > 1 ? `median of ${runs}, ` : ""}${source})`;
 }
 
 /** Returns the time of a layer, or that of the kernel that computes it with others, and which run it is from. */
@@ -243,76 +167,6 @@ function describeErrors(number) {
   ];
 }
 
-/** Returns an output as a card: declared and actual type and shape, and its value. */
-function describeOutputPort(port, output, index, count, key) {
-  const declared = `${port.type}${port.shape}`;
-  const actual = output ? `${output.type}${formatShape(output.shape)}` : "";
-  const names = (port.names ?? []).join(", ");
-  const head = create("div.card-head", {}, create("strong", {}, count > 1 ? `Output ${index}` : actual || declared));
-  if (count > 1) head.append(create("span.muted", {}, actual));
-  return create(
-    "div.card",
-    {},
-    head,
-    createFacts([["Names", names], ["Declared", !actual || declared === actual ? "" : declared]]),
-    output ? createValue(output, count > 1 ? `${key}.${index}` : key) : null,
-  );
-}
-
-/** Returns statistics, histogram, pictures and first values of a value. */
-function createValue(output, name) {
-  const [min, max, mean, std, zeros, nans, infinities] = output.stats ?? [];
-  const warnings = [nans ? `${formatCount(nans, "NaN")}` : "", infinities ? `${formatCount(infinities, "infinity").replace("infinitys", "infinities")}` : ""];
-  const count = output.shape.reduce((product, length) => product * length, 1);
-  const grid = create("div.statistics");
-  const items = output.stats ? [["min", min], ["max", max], ["mean", mean], ["std", std]] : [];
-  for (const [label, value] of items) grid.append(create("div", {}, create("span", {}, label), create("b", {}, formatNumber(value) || "–")));
-  if (zeros) grid.append(create("div", {}, create("span", {}, "zeros"), create("b", {}, `${formatNumber((100 * zeros) / count, 3)} %`)));
-  const warning = warnings.filter(Boolean).join(", ");
-  return create(
-    "div.value-box",
-    {},
-    warning ? create("p.message.error", {}, warning) : null,
-    output.stats ? grid : null,
-    createHistogram(output.histogram),
-    createExpected(output),
-    createPictures(output),
-    createTensorButtons(output, name),
-    createFirst(output),
-  );
-}
-
-function createFirst(output) {
-  if (!output.first?.length) return output.shape?.includes(0) ? create("p.muted", {}, "no elements") : null;
-  const count = output.shape.reduce((product, length) => product * length, 1);
-  const texts = output.first.map((element) => (typeof element === "string" && output.type === "string" ? JSON.stringify(element) : formatNumber(element)));
-  const more = count > texts.length ? " …" : "";
-  return create("pre.first", { "aria-label": "First values", tabindex: "0" }, texts.join("  ") + more);
-}
-
-function describeInput(input, index) {
-  if (!input) return create("div.card", {}, create("div.card-head", {}, create("strong", {}, `${index}`), create("span.muted", {}, "not connected")));
-  const [source, port] = input;
-  const layer = layers[source];
-  const output = getRecord(source)?.outputs?.[port];
-  const declared = layer.outputs[port];
-  const actual = output ? `${output.type}${formatShape(output.shape)}` : declared ? `${declared.type}${declared.shape}` : "";
-  if (!layer.constant) {
-    const suffix = layer.outputs.length > 1 ? `.${port}` : "";
-    const link = createLink(source, (layerNodes[source].label || layer.type) + suffix);
-    return create("div.card.slim", {}, create("div.card-head", {}, create("strong", {}, `${index}`), link, create("span.muted", {}, actual)));
-  }
-  const stored = output ? null : findStored(source);
-  const details = create(
-    "details",
-    { "data-key": `constant ${source}`, open: selection.constant === source },
-    create("summary.card-head", {}, create("strong", {}, `${index}`), create("span", {}, `constant ${layer.name.split("/").at(-1)}`), create("span.muted", {}, actual)),
-    createFacts([["Key", getKey(source)], ["Computed by", describeConstant(source)], ["Stored as", stored && `${stored.type}${formatShape(stored.shape)}`]]),
-    output ?? stored ? createValue(output ?? stored, getKey(source)) : create("p.muted", {}, "The report contains no values of this constant."),
-  );
-  return create("div.card.slim", {}, details);
-}
-
 /** Returns what a Parameter or Result of a body is connected to outside, and in the next iteration. */
 function describeOutside(number) {
   const graph = graphs[layers[number].graph];
@@ -331,23 +185,6 @@ function describeOutside(number) {
     if (from === number) list.append(create("li", {}, "In the next iteration: ", createLink(to)));
   }
   return list.children.length ? list : null;
-}
-
-/** Returns the value in the file that a constant without a value of its own is computed from. */
-function findStored(number, depth = 0) {
-  const output = getRecord(number)?.outputs?.[0];
-  if (output || depth > 6) return output;
-  return layers[number].inputs.map((input) => input && findStored(input[0], depth + 1)).find(Boolean);
-}
-
-/** Returns the operations that compute a constant, from the last to the first. */
-function describeConstant(number) {
-  const types = [];
-  for (let current = number; current !== undefined && types.length < 6; ) {
-    types.push(layers[current].type);
-    current = layers[current].inputs.find((input) => input)?.[0];
-  }
-  return types.length > 1 ? types.join(" of ") : "";
 }
 
 async function copyText(text, button) {

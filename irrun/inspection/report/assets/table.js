@@ -21,7 +21,8 @@ const columns = [
 if (!data.has_run) columns.splice(4);
 columns.push({ title: "Weights", read: readWeights, text: (n) => formatBytes(readWeights(n)), isNumber: true });
 if (data.other) {
-  columns.splice(3, 0, { title: "Difference", read: (n) => readDifference(n), text: (n) => (unmatched.has(n) && isOfOther(n) ? "only in the other" : listDifferences(n).join("; ") || DIFFERENCE_TEXTS[readDifference(n)]) });
+  const text = (n) => (isOfOther(n) ? "only in the other" : listDifferences(n).join("; ") || DIFFERENCE_TEXTS[readDifference(n)]);
+  columns.splice(3, 0, { title: "Difference", read: readDifference, text });
 }
 if (data.reference) {
   const errorColumns = [["own", "Own error"], ["accumulated", "Accumulated"]].map(([kind, title]) => ({
@@ -71,8 +72,15 @@ function buildTable() {
   updateTable();
 }
 
-const getColumnWidth = ({ title }) =>
-  ({ "#": "52px", Layer: "minmax(180px, 3fr)", Type: "minmax(110px, 1fr)", Output: "minmax(150px, 1.2fr)", Verdict: "104px", Difference: "minmax(140px, 1.5fr)" })[title] ?? "96px";
+const COLUMN_WIDTHS = {
+  "#": "52px",
+  Layer: "minmax(180px, 3fr)",
+  Type: "minmax(110px, 1fr)",
+  Output: "minmax(150px, 1.2fr)",
+  Verdict: "104px",
+  Difference: "minmax(140px, 1.5fr)",
+};
+const getColumnWidth = ({ title }) => COLUMN_WIDTHS[title] ?? "96px";
 
 function sortTable(index) {
   const isSame = tableState.column === index;
@@ -84,9 +92,6 @@ function sortTable(index) {
 
 /** Errors in dB are the larger the smaller the number is. */
 const isError = (index) => ["Own error", "Accumulated"].includes(columns[index].title);
-
-/** Returns whether the table lists a layer: those of the other model only if they have no match. */
-const isListed = (number) => !isOfOther(number) || unmatched.has(number);
 
 /** Sorts and filters the rows. Layers without a value come last. */
 function updateTable() {

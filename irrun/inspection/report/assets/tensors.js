@@ -92,7 +92,8 @@ async function openViewer(output, name) {
     const source = sources.find(([title]) => title === kind)[1];
     drawMaps(grid, source, kind === "difference" || !shared ? findBounds([source.values]) : shared);
   };
-  const choice = create("select", { "aria-label": "Shown values", change: () => show(choice.value) }, ...sources.map(([title]) => create("option", { value: title }, title)));
+  const options = sources.map(([title]) => create("option", { value: title }, title));
+  const choice = create("select", { "aria-label": "Shown values", change: () => show(choice.value) }, ...options);
   const close = create("button", { type: "button", click: () => dialog.close() }, "Close");
   dialog.replaceChildren(create("div.viewer-head", {}, create("h2", {}, `${name} ${output.type}${formatShape(value.shape)}`), choice, close), grid);
   show("value");
@@ -118,14 +119,14 @@ function drawMaps(grid, { shape, values }, [low, high]) {
   const count = values.length / (height * width || 1);
   grid.replaceChildren(create("p.muted", {}, `${formatCount(count, "map")} of ${height} × ${width}, ${formatNumber(low)} to ${formatNumber(high)}`));
   const more = create("button.action", { type: "button" }, "More");
+  const encode = (element) => (Number.isFinite(element) ? Math.round((254 * (element - low)) / (high - low || 1)) : NOT_FINITE);
   let shown = 0;
   const step = () => {
     const end = Math.min(count, shown + MAPS_PER_STEP);
     for (; shown < end; shown += 1) {
       const start = shown * height * width;
-      const codes = values.subarray(start, start + height * width).map((element) => (Number.isFinite(element) ? Math.round((254 * (element - low)) / (high - low || 1)) : NOT_FINITE));
-      const label = nameMap(shape, shown);
-      grid.insertBefore(create("div.map", {}, paintCodes(codes, width, height), create("span", {}, label)), more.isConnected ? more : null);
+      const codes = values.subarray(start, start + height * width).map(encode);
+      grid.insertBefore(create("div.map", {}, paintCodes(codes, width, height), create("span", {}, nameMap(shape, shown))), more.isConnected ? more : null);
     }
     if (shown < count && !more.isConnected) grid.append(more);
     if (shown >= count) more.remove();
