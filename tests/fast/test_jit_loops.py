@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import irrun
+from irrun.fast.jit.body_kernels import CellKernel
+from irrun.fast.jit.cell_sequences import CellSequenceKernel
 from irrun.fast.jit.compiled_loops import CompiledLoop
 from irrun.inspection.instruments import KernelTimer
 from irrun.limits import MemoryLimitError
@@ -260,6 +262,73 @@ def test_random_bodies(tmp_path, seed):
         for _ in range(2)
     ]  # fmt: skip
     compare(tmp_path, model, *runs, is_sensitive=True)
+
+
+# Cells
+
+
+def build_cell(rng, kind, batch, *, clip=0.0, names=None, biases=True, size=5, hidden=19):
+    """Build a cell as an IR with all of its attributes."""
+    gates = {"LSTMCell": 4, "GRUCell": 3, "RNNCell": 1, "linear": 3}[kind]
+    states = 2 if kind == "LSTMCell" else 1
+    X = o.parameter([batch, size], F32)
+    own = [o.parameter([batch, hidden], F32) for _ in range(states)]
+    rows = gates * hidden
+    shapes = [(rows, size), (rows, hidden), ((gates + (kind == "linear")) * hidden,)]
+    W, R, B = (o.constant(draw(rng, *shape) * F32(0.3)) for shape in shapes)
+    if not biases:
+        B = o.constant(np.zeros(shapes[2], F32))
+    names = names or {"LSTMCell": ["sigmoid", "tanh", "tanh"], "RNNCell": ["tanh"]}.get(kind, ["sigmoid", "tanh"])
+    if kind == "LSTMCell":
+        cell = o.lstm_cell(X, *own, W, R, B, hidden, names, [], [], clip)
+    elif kind == "RNNCell":
+        cell = o.rnn_cell(X, *own, W, R, B, hidden, names, [], [], clip)
+    else:
+        cell = o.gru_cell(X, *own, W, R, B, hidden, names, [], [], clip, kind == "linear")
+    return wrap([X, *own], cell.outputs())
+
+
+@pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell", "linear"])
+@pytest.mark.parametrize("batch", [2, 7, -1])
+def test_cells(tmp_path, kind, batch):
+    rng = np.random.default_rng(0)
+    count = 3 if kind == "LSTMCell" else 2
+    for clip, names, biases in ((0.0, None, True), (0.4, None, False), (0.0, ["relu", "hardsigmoid", "sigmoid"], True)):
+        names = names and names[: {"LSTMCell": 3, "RNNCell": 1}.get(kind, 2)]
+        model = build_cell(rng, kind, batch, clip=clip, names=names, biases=biases)
+        fast, plain = compile_both(tmp_path, model)
+        assert isinstance(fast._fast_program.instructions[0].kernel, CellKernel)
+        for rows in (batch,) if batch > 0 else (1, 3, 40):
+            inputs = [draw(rng, rows, 5 if i == 0 else 19) for i in range(count)]
+            for value, expected in zip(fast(inputs).to_tuple(), plain(inputs).to_tuple(), strict=True):
+                np.testing.assert_allclose(value, expected, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
+def test_sequences_with_other_attributes(tmp_path, kind, direction):
+    rng = np.random.default_rng(0)
+    count, size, hidden = 1 + (direction == "bidirectional"), 5, 19
+    gates = {"lstm": 4, "gru": 3, "rnn": 1}[kind]
+    data, *states = (
+        o.parameter([-1, *shape], F32) for shape in [(-1, size)] + [(count, hidden)] * (1 + (kind == "lstm"))
+    )
+    lengths = o.parameter([-1], I32)
+    shapes = [(count, gates * hidden, size), (count, gates * hidden, hidden), (count, gates * hidden)]
+    weights = [o.constant(draw(rng, *shape) * F32(0.3)) for shape in shapes]
+    create = {"lstm": o.lstm_sequence, "gru": o.gru_sequence, "rnn": o.rnn_sequence}[kind]
+    names = ["hardsigmoid", "relu", "tanh"][: {"lstm": 3, "gru": 2, "rnn": 1}[kind]]
+    node = create(data, *states, lengths, *weights, hidden, direction, names, [], [], 0.8)
+    fast, plain = compile_both(tmp_path, wrap([data, *states, lengths], node.outputs()))
+    assert isinstance(fast._fast_program.instructions[0].kernel, CellSequenceKernel)
+    for batch, time, last in ((3, 7, 7), (1, 1, 1), (4, 40, 40), (2, 6, 3)):
+        initial = [draw(rng, batch, count, hidden) for _ in states]
+        inputs = [draw(rng, batch, time, size), *initial, np.array([time] * (batch - 1) + [last], I32)]
+        request = fast.create_infer_request()
+        for value, expected in zip(request.infer(inputs).to_tuple(), plain(inputs).to_tuple(), strict=True):
+            assert value.shape == expected.shape
+            np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5)
+        assert not request.fallbacks
 
 
 # Loops

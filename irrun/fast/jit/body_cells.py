@@ -21,7 +21,6 @@ from irrun.ops._support.recurrent_steps import (
     LSTM_ACTIVATIONS,
     RNN_ACTIVATIONS,
     get_clip_bound,
-    reorder_gates,
     split_combined_weights,
     split_gru_biases,
 )
@@ -216,11 +215,7 @@ def _project_both(planner: BodyPlanner, step: BodyStep, cell: _Cell, gates: int)
 def _lstm_cell(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
     cell = _read_cell(planner, step, 4, 2, LSTM_ACTIVATIONS)
     attributes = step.site.attributes
-    order = str(attributes.get("weights_format", "fico"))
-    W, R, B = (None if x is None else reorder_gates(x, order) for x in cell.weights)
-    assert W is not None
-    assert R is not None
-    gates = _project_both(planner, step, cell._replace(weights=(W, R, B)), 4)
+    gates = _project_both(planner, step, cell, 4)
     operands = [*gates, cell.states[1]]
     if step.site.has_input(6):
         P = step.site.get_constant(6)

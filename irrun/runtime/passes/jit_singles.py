@@ -9,11 +9,15 @@ from dataclasses import replace
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.errors import REFUSALS
 from irrun.fast.jit.attention import AttentionKernel, convert_mask
+from irrun.fast.jit.body_kernels import CellKernel
+from irrun.fast.jit.cell_sequences import CellSequenceKernel
 from irrun.fast.jit.column_softmax import MAX_LENGTH, ColumnSoftmaxKernel
 from irrun.fast.jit.conversion import WideningKernel, compile_widening
 from irrun.fast.jit.kernels import SoftmaxKernel
 from irrun.fast.jit.pooling import MaxPoolKernel
 from irrun.fast.jit.sites import SITES, create_kernel
+from irrun.fast.recurrent.preparation import get_kind
+from irrun.fast.specialization import CallSite
 from irrun.ir.graph import Port
 from irrun.ops._support import registry
 from irrun.runtime.passes.jit_compilation import Compilation
@@ -25,6 +29,8 @@ __all__ = ["SINGLES"]
 BOOLEAN, F16, F32 = (ELEMENT_TYPES[name] for name in ("boolean", "f16", "f32"))
 #: Elements of an input from which its conversion from f16 is compiled.
 MIN_WIDENED_SIZE = 1 << 14
+#: What stands for dynamic dimensions while kernels are compiled for shapes that are not known yet.
+ASSUMED_DIMENSION = 2
 #: Columns from which the softmax of columns is compiled.
 MIN_COLUMNS = 64
 
@@ -157,6 +163,49 @@ def convert_mask_before(compilation: Compilation, attention: Instruction) -> Ins
         )
         added.append(Instruction(convert_mask, (slot,), (converted,), layer, operation, is_observed=False, plain=()))
     return replace(attention, inputs=(*attention.inputs[:3], converted, *attention.inputs[4:]))
+
+
+@replaces("LSTMCell", "GRUCell", "RNNCell", "AUGRUCell")
+def replace_cell(compilation: Compilation, number: int) -> None:
+    """Replace a recurrent cell with constant weights."""
+    instruction, view = compilation.instructions[number], compilation.view
+    inputs = tuple(slot for slot in instruction.inputs if slot != ABSENT and view.get_constant(slot) is None)
+    shapes = [view.get_shape(slot) for slot in inputs]
+    if not all(map(view.is_f32, (*inputs, *instruction.outputs))):
+        return
+    if not shapes or shapes[0] is None or shapes[0][:1] == (1,):  # NumPy multiplies one row as fast
+        return
+    _replace_recurrent(compilation, number, CellKernel)
+
+
+@replaces("LSTMSequence", "GRUSequence", "RNNSequence", "AUGRUSequence")
+def replace_sequence(compilation: Compilation, number: int) -> None:
+    """Replace a recurrent sequence with attributes that specialized kernels do not support."""
+    instruction = compilation.instructions[number]
+    site = make_site(compilation.program, instruction, compilation.packed)
+    if instruction.operation.type == "AUGRUSequence" or get_kind(site) is None:
+        _replace_recurrent(compilation, number, CellSequenceKernel)
+
+
+def _replace_recurrent(
+    compilation: Compilation, number: int, create: Callable[[CallSite], CellKernel | CellSequenceKernel]
+) -> None:
+    """Replace a cell or a sequence by a kernel if its weights fit into the memory for weights."""
+    instruction, view = compilation.instructions[number], compilation.view
+    inputs = tuple(slot for slot in instruction.inputs if slot != ABSENT and view.get_constant(slot) is None)
+    shapes = [view.get_shape(slot) for slot in inputs]
+    site = make_site(compilation.program, instruction, compilation.packed)
+    weights = sum(x.nbytes for x in site.constants if x is not None)
+    if not all(map(view.is_f32, instruction.outputs)) or not compilation.packed.fits(weights):
+        return
+    try:
+        kernel = create(site)
+        kernel.prepare([tuple(d or ASSUMED_DIMENSION for d in shape or ()) for shape in shapes])
+    except REFUSALS as error:
+        compilation.program.refusals.append(Refusal(instruction.layer.name, "compile", str(error)))
+        return
+    compilation.packed.reserve(weights)
+    compilation.replace([number], kernel, inputs)
 
 
 @replaces(*SITES)
