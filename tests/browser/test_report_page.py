@@ -341,6 +341,12 @@ def test_hostile_names_are_shown_as_text(visit, tmp_path):
     assert page.locator("script").count() == 3
     page.fill("#search", HOSTILE)
     assert page.locator("#results [role=option]").count() == 4
+    page.press("#search", "Escape")
+    with page.expect_download() as download:
+        page.click("[data-zoom=svg]")
+    download.value.save_as(tmp_path / "graph.svg")
+    elements = {element.tag.partition("}")[2] for element in ElementTree.parse(tmp_path / "graph.svg").iter()}
+    assert elements.isdisjoint({"script", "img", "image", "foreignObject"})
 
 
 def test_network_of_5000_layers_is_usable(visit, tmp_path):
@@ -385,6 +391,12 @@ def test_narrow_screen_shows_one_part_at_a_time(browser, deep_report):
         assert [page.locator(other).is_visible() for other in ("#canvas", "#panel", "#table")].count(True) == 1
         assert page.locator(part).is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.click(".tabs [data-view=table]")
+    page.click("#table .rows .row >> nth=1")
+    assert page.locator("#panel").is_visible()
+    page.fill("#search", "softmax")
+    page.press("#search", "Enter")
+    assert page.locator("#canvas").is_visible()
     context.close()
 
 

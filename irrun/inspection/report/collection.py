@@ -74,6 +74,7 @@ class Collector:
         self.omitted_iterations = False
         self.max_iterations = max_iterations
         self._remaining = max_values
+        self._constants: list[tuple[Array, dict[str, Any]]] = []
         self._images = 0
 
     def __call__(
@@ -153,6 +154,11 @@ class Collector:
                 with contextlib.suppress(IrrunError):  # validation reports it
                     self.add(layer, [constant.to_array()])
 
+    def keep_constants(self) -> None:
+        """Keep the full values of constants as far as other values leave room for them."""
+        for value, summary in self._constants:
+            self.tensors.add(value, summary)
+
     def describe_omissions(self) -> list[str]:
         """Return notes about what the report does not contain."""
         notes = []
@@ -217,7 +223,9 @@ class Collector:
         picture = self._draw(layer, value)
         if picture is not None:
             summary["picture"] = self.pictures.add(picture)
-        if not self.structure.is_constant(layer):
+        if self.structure.is_constant(layer):
+            self._constants.append((value, summary))
+        else:
             is_preferred = layer.is_input or id(layer) in self._outputs
             self.tensors.add(value, summary, is_preferred=is_preferred and self.structure.get_depth(layer) == 0)
         return summary

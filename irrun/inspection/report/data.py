@@ -166,6 +166,7 @@ def collect_report(
     if trace is None and against is None and inputs is None and source.inputs:
         report.has_run = False
         collector.collect_constants()
+        collector.keep_constants()
         return report
     against = other if against is None else against
     compiled = model if isinstance(model, CompiledModel) else settings.compile(source, optimize=False)
@@ -195,6 +196,7 @@ def collect_report(
         )
         if trace is None and arguments is not None:
             _add_expected(report, compiled, against, arguments, observers, settings)
+    collector.keep_constants()
     return report
 
 

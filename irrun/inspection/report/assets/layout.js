@@ -7,7 +7,7 @@ const SIZES = {
   bodyHeader: 46,
   padding: 18,
   /** Minimum widths of frames, so that their headers fit. */
-  groupWidth: 260,
+  groupWidth: 290,
   bodyWidth: 540,
 };
 /** Values from and to other groups are drawn one by one up to this number. */

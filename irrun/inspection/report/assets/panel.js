@@ -9,7 +9,7 @@ function updatePanel({ keepScroll = false } = {}) {
   const opened = new Set([...panel.querySelectorAll("details[open]")].map((element) => element.dataset.key));
   let content;
   if (!node) content = describeRun();
-  else content = [describeFindings({ isShort: true }), describePair({ isShort: true }), ...(node.kind === "layer" ? describeLayer(node) : describeGroup(node))];
+  else content = [describeFindings({ isShort: true }), causes.length ? null : describePair({ isShort: true }), ...(node.kind === "layer" ? describeLayer(node) : describeGroup(node))];
   panel.replaceChildren(...content.filter(Boolean));
   if (keepScroll) {
     for (const element of panel.querySelectorAll("details")) element.open ||= opened.has(element.dataset.key);

@@ -20,13 +20,10 @@ function revealLayer(number, { focus = true, constant = null, tag = "" } = {}) {
   const node = layerNodes[number];
   if (!node) return;
   if (tag && chooseTag(number, tag)) updateValues();
-  const closed = getAncestors(node).filter((ancestor) => !isOpen(ancestor));
+  const ancestors = getAncestors(node);
+  const closed = [...ancestors, ...ancestors.map(findPartner)].filter((ancestor) => ancestor && !isOpen(ancestor));
   if (closed.length) {
-    for (const ancestor of closed) {
-      setOpen(ancestor, true);
-      const partner = findPartner(ancestor);
-      if (partner) setOpen(partner, true);
-    }
+    closed.forEach((ancestor) => setOpen(ancestor, true));
     draw();
   }
   selectNode(node, { center: true, focus, constant });
@@ -291,7 +288,7 @@ function start() {
   setUpKeys();
   setUpPrinting();
   zoomTarget.call(zoomBehavior).on("dblclick.zoom", null);
-  openFirstGroups(findFirstCause() ? { limit: 30 } : {});
+  openFirstGroups(findFirstCause() && !other ? { limit: 30 } : {});
   buildTable();
   updateScale();
   draw();

@@ -121,6 +121,7 @@ function chooseResult(index) {
   if (number === undefined) return;
   const tag = readTag(searchInput.value);
   clearSearch();
+  chooseView("graph"); // on narrow screens, which show one part
   const target = layerNodes[number] ? number : findDrawnConsumer(number);
   if (target !== undefined) revealLayer(target, { constant: layers[number].constant ? number : null, tag });
 }

@@ -144,7 +144,10 @@ function createRow(number, index) {
     }
     row.append(cell);
   }
-  row.addEventListener("click", () => revealLayer(number, { focus: false }));
+  row.addEventListener("click", () => {
+    revealLayer(number, { focus: false });
+    chooseView("panel"); // on narrow screens, which show one part
+  });
   return row;
 }
 

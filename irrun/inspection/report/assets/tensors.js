@@ -64,7 +64,7 @@ function saveFile(name, content, type) {
 function createTensorButtons(output, name) {
   const isHere = (number) => number !== undefined && data.tensors[number];
   const { reference } = output;
-  if (!isHere(output.tensor) && !isHere(reference?.tensor)) return null;
+  if (!isHere(output.tensor) && !isHere(reference?.tensor)) return explainTensor(output);
   const box = create("div.tensor");
   const add = (title, action) => box.append(create("button.action", { type: "button", click: action }, title));
   const save = (number, suffix) => async () => saveFile(`${toFileName(name)}${suffix}.npy`, await unpackTensor(number), "application/octet-stream");
@@ -72,6 +72,13 @@ function createTensorButtons(output, name) {
   if (isHere(output.tensor)) add("Save .npy", save(output.tensor, ""));
   if (isHere(reference?.tensor)) add("Save reference .npy", save(reference.tensor, ".reference"));
   return box;
+}
+
+/** Returns how to get a full value that the page does not contain, or null for small ones, which it shows whole. */
+function explainTensor(output) {
+  const count = output.shape.reduce((product, extent) => product * extent, 1);
+  const isWhole = !output.first || count <= output.first.length;
+  return isWhole ? null : create("p.hint", {}, "The page does not contain the full value; irrun report --tensors 50M keeps more of them.");
 }
 
 const toFileName = (name) => name.replace(/[^\w.-]+/g, "_").slice(-120);
