@@ -31,8 +31,8 @@ Look inside:
     inspection.check   find NaN, overflow, indices out of range, constant channels
     profile            where the time of a run goes
 
-`irrun.openvino` replaces OpenVINO's Python API. All errors are subclasses of `IrrunError`. Each name is imported when
-it is first used.
+`irrun.openvino` replaces OpenVINO's Python API, and `irrun.openvino_genai` OpenVINO GenAI's. All errors are subclasses
+of `IrrunError`. Each name is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from irrun import distributed as distributed
     from irrun import inspection as inspection
     from irrun import openvino as openvino
+    from irrun import openvino_genai as openvino_genai
     from irrun import ops as ops
     from irrun.data.load import load_inputs as load_inputs
     from irrun.data.save import save_outputs as save_outputs
@@ -122,6 +123,7 @@ _PUBLIC = {
     "map_batches": "irrun.distributed",
     "op": "irrun.ops._support.registry",
     "openvino": "",
+    "openvino_genai": "",
     "ops": "",
     "profile": "irrun.inspection.profiling",
     "read_model": "irrun.ir.reader",

@@ -1,4 +1,4 @@
-"""Installation of `irrun.openvino` under the name `openvino`."""
+"""Installation of `irrun.openvino` and `irrun.openvino_genai` under the names `openvino` and `openvino_genai`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from irrun.openvino.module_names import PACKAGE, ModuleFinder
+from irrun.openvino.module_names import PACKAGE, ModuleFinder, load_as
 
 __all__ = ["install_as_openvino"]
 
 _NAME = "openvino"
+#: OpenVINO GenAI, with the extension module that its classes belong to.
+_GENAI = ("openvino_genai", "openvino_genai.py_openvino_genai")
 
 #: Submodules of OpenVINO that do not depend on its libraries and are used if they are installed.
 _FOREIGN = "openvino.tools"
 
 
 def install_as_openvino(*, replace: bool = False) -> types.ModuleType:
-    """Let `import openvino` import `irrun.openvino`, in this process.
+    """Let `import openvino` import `irrun.openvino`, and `import openvino_genai` its namesake, in this process.
 
     Args:
         replace: Whether to do so even if OpenVINO is installed.
@@ -40,7 +42,7 @@ def install_as_openvino(*, replace: bool = False) -> types.ModuleType:
         return module
     if not replace and (_NAME in sys.modules or importlib.util.find_spec(_NAME) is not None):
         raise RuntimeError("openvino is installed; pass replace=True to use irrun.openvino instead")
-    for name in [n for n in sys.modules if n == _NAME or n.startswith(f"{_NAME}.")]:
+    for name in [n for n in sys.modules if n == _NAME or n.startswith(f"{_NAME}.") or n in _GENAI]:
         del sys.modules[name]
     sys.meta_path.insert(0, _Finder(_NAME))
     sys.modules[_NAME] = module
@@ -52,6 +54,8 @@ class _Finder(ModuleFinder):
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
         """Return the specification of a module, or None."""
+        if name in _GENAI:
+            return load_as(name, "irrun.openvino_genai")
         if name == _FOREIGN:
             folders = [os.path.join(entry or ".", _NAME) for entry in sys.path]
             spec = importlib.machinery.PathFinder.find_spec(name, [f for f in folders if os.path.isdir(f)])

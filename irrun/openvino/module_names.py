@@ -11,7 +11,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["PACKAGE", "ModuleFinder", "find_module_name"]
+__all__ = ["PACKAGE", "ModuleFinder", "find_module_name", "load_as"]
 
 PACKAGE = "irrun.openvino"
 
@@ -74,7 +74,17 @@ class ModuleFinder(importlib.abc.MetaPathFinder):
         if self._root == PACKAGE and name[len(PACKAGE) + 1 :].partition(".")[0] not in _FACADES:
             return None
         own_name = find_module_name(name[len(self._root) + 1 :])
-        return own_name and importlib.machinery.ModuleSpec(name, _Loader(own_name), is_package=True)
+        return own_name and load_as(name, own_name)
+
+
+def load_as(name: str, own_name: str) -> importlib.machinery.ModuleSpec:
+    """Return the specification of a module that stands for another name.
+
+    Args:
+        name: The other name.
+        own_name: The name of the module.
+    """
+    return importlib.machinery.ModuleSpec(name, _Loader(own_name), is_package=True)
 
 
 class _Loader(importlib.abc.Loader):

@@ -1,0 +1,142 @@
+"""OpenVINO GenAI's Python API on irrun.
+
+Programs that use OpenVINO GenAI run where it is not installed: `import irrun.openvino_genai as ov_genai` in new code,
+`irrun.install_as_openvino()` or `python -m irrun.openvino script.py` for programs that import `openvino_genai`.
+
+Texts are generated, embedded and transcribed. Images, videos, speech, adapters, parsers, structured output and
+continuous batching are not provided: their names raise an ImportError.
+"""
+
+from __future__ import annotations
+
+from irrun.openvino_genai.chat_history import ChatHistory as ChatHistory
+from irrun.openvino_genai.embedding import TextEmbeddingPipeline as TextEmbeddingPipeline
+from irrun.openvino_genai.enumerations import GenerationFinishReason as GenerationFinishReason
+from irrun.openvino_genai.enumerations import StopCriteria as StopCriteria
+from irrun.openvino_genai.enumerations import StreamingStatus as StreamingStatus
+from irrun.openvino_genai.generation_config import GenerationConfig as GenerationConfig
+from irrun.openvino_genai.generation_config import SchedulerConfig as SchedulerConfig
+from irrun.openvino_genai.llm_pipeline import LLMPipeline as LLMPipeline
+from irrun.openvino_genai.perf_metrics import MeanStdPair as MeanStdPair
+from irrun.openvino_genai.perf_metrics import PerfMetrics as PerfMetrics
+from irrun.openvino_genai.perf_metrics import RawPerfMetrics as RawPerfMetrics
+from irrun.openvino_genai.perf_metrics import SummaryStats as SummaryStats
+from irrun.openvino_genai.results import DecodedResults as DecodedResults
+from irrun.openvino_genai.results import EncodedResults as EncodedResults
+from irrun.openvino_genai.streamers import StreamerBase as StreamerBase
+from irrun.openvino_genai.streamers import TextStreamer as TextStreamer
+from irrun.openvino_genai.tokenizer import TokenizedInputs as TokenizedInputs
+from irrun.openvino_genai.tokenizer import Tokenizer as Tokenizer
+from irrun.openvino_genai.version import get_version as get_version
+
+__version__ = get_version()
+
+#: The names of OpenVINO GenAI that this package does not have.
+_ABSENT = frozenset(
+    [
+        "ASRDecodedResultChunk",
+        "ASRDecodedResults",
+        "ASRGenerationConfig",
+        "ASRPerfMetrics",
+        "ASRPipeline",
+        "ASRRawPerfMetrics",
+        "Adapter",
+        "AdapterConfig",
+        "AdaptiveRKVConfig",
+        "AggregationMode",
+        "AutoencoderKL",
+        "AutoencoderKLLTXVideo",
+        "CLIPTextModel",
+        "CLIPTextModelWithProjection",
+        "CacheEvictionConfig",
+        "ContinuousBatchingPipeline",
+        "CppStdGenerator",
+        "DeepSeekR1ReasoningIncrementalParser",
+        "DeepSeekR1ReasoningParser",
+        "EmbedResult",
+        "EmbeddingPipeline",
+        "EncodedGenerationResult",
+        "ExtendedPerfMetrics",
+        "Flux2Transformer2DModel",
+        "FluxTransformer2DModel",
+        "GenerationHandle",
+        "GenerationOutput",
+        "GenerationResult",
+        "GenerationStatus",
+        "Generator",
+        "Image2ImagePipeline",
+        "ImageGenerationConfig",
+        "ImageGenerationPerfMetrics",
+        "IncrementalParser",
+        "InpaintingPipeline",
+        "KVCrushAnchorPointMode",
+        "KVCrushConfig",
+        "LTXVideoTransformer3DModel",
+        "Llama3JsonToolParser",
+        "Llama3PythonicToolParser",
+        "OmniDecodedResults",
+        "OmniPipeline",
+        "OmniSpeechStreamerBase",
+        "OmniTalkerSpeechConfig",
+        "Parser",
+        "Phi4ReasoningIncrementalParser",
+        "Phi4ReasoningParser",
+        "PipelineMetrics",
+        "Qwen2_5_VLForConditionalGeneration",
+        "Qwen3TextEncoder",
+        "QwenImageTransformer2DModel",
+        "RawImageGenerationPerfMetrics",
+        "ReasoningIncrementalParser",
+        "ReasoningParser",
+        "SD3Transformer2DModel",
+        "SDPerModelsPerfMetrics",
+        "SDPerfMetrics",
+        "Scheduler",
+        "SparseAttentionConfig",
+        "SparseAttentionMode",
+        "SpeechGenerationConfig",
+        "SpeechGenerationPerfMetrics",
+        "StructuralTagItem",
+        "StructuralTagsConfig",
+        "StructuredOutputConfig",
+        "T5EncoderModel",
+        "Talker",
+        "TalkerBase",
+        "TalkerPerfMetrics",
+        "TalkerResults",
+        "TaylorSeerCacheConfig",
+        "Text2ImagePipeline",
+        "Text2SpeechDecodedResults",
+        "Text2SpeechPipeline",
+        "Text2VideoPipeline",
+        "TextParserStreamer",
+        "TextRerankPipeline",
+        "TorchGenerator",
+        "UNet2DConditionModel",
+        "VLLMParserWrapper",
+        "VLMDecodedResults",
+        "VLMPerfMetrics",
+        "VLMPipeline",
+        "VLMPipelineBase",
+        "VLMRawPerfMetrics",
+        "VideoGenerationConfig",
+        "VideoGenerationPerfMetrics",
+        "VideoGenerationResult",
+        "VideoMetadata",
+        "WhisperDecodedResultChunk",
+        "WhisperDecodedResults",
+        "WhisperGenerationConfig",
+        "WhisperPerfMetrics",
+        "WhisperPipeline",
+        "WhisperRawPerfMetrics",
+        "WhisperWordTiming",
+        "ZImageTransformer2DModel",
+        "draft_model",
+    ]
+)
+
+
+def __getattr__(name: str) -> object:
+    if name in _ABSENT:  # not an AttributeError, of which `from openvino_genai import NAME` would drop the message
+        raise ImportError(f"irrun does not provide openvino_genai.{name}", name=__name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,376 @@
+"""`GenerationConfig`: how tokens are chosen, and when a text ends."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from irrun import generation
+from irrun.errors import IrrunError
+from irrun.openvino_genai.enumerations import StopCriteria
+
+__all__ = ["UNLIMITED", "GenerationConfig", "SchedulerConfig", "to_bool"]
+
+#: The value of limits that are not set.
+UNLIMITED = 2**64 - 1
+
+
+def to_bool(value: Any) -> bool:
+    """Return a flag.
+
+    Raises:
+        TypeError: It is no flag.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"expected a bool, found {value!r}")
+    return value
+
+
+def to_number(value: Any) -> float:
+    """Return a number.
+
+    Raises:
+        TypeError: It is no number.
+    """
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"expected a number, found {value!r}")
+    return float(value)
+
+
+def to_criteria(value: Any) -> StopCriteria:
+    """Return a criterion.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(value, StopCriteria):
+        raise TypeError(f"expected a StopCriteria, found {value!r}")
+    return value
+
+
+def to_texts(value: Iterable[str]) -> set[str]:
+    """Return a set of texts.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if isinstance(value, str) or not all(isinstance(text, str) for text in value):
+        raise TypeError(f"expected a set of str, found {value!r}")
+    return set(value)
+
+
+def to_tokens(value: Iterable[Any]) -> set[int]:
+    """Return a set of tokens."""
+    return {operator.index(token) for token in value}
+
+
+def to_optional(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a conversion that leaves None."""
+    return lambda value: None if value is None else convert(value)
+
+
+def keep_default(value: Any) -> Any:
+    """Return the default of an option that irrun does not provide.
+
+    Raises:
+        RuntimeError: It is another value.
+    """
+    if value not in (None, [], ()):
+        raise RuntimeError("irrun does not provide adapters, parsers and structured output")
+    return value
+
+
+#: The options, with their defaults and conversions.
+Options = Mapping[str, tuple[Any, Callable[[Any], Any]]]
+
+
+class _Attributes:
+    """Attributes with defaults and conversions."""
+
+    _OPTIONS: ClassVar[Options] = {}
+
+    def __init__(self) -> None:
+        for name, (default, _) in self._OPTIONS.items():
+            self.__dict__[name] = default.copy() if isinstance(default, (set, list, dict)) else default
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._OPTIONS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        try:
+            self.__dict__[name] = self._OPTIONS[name][1](value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name}: incompatible value {value!r}: {error}") from None
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers: options are in __dict__
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class GenerationConfig(_Attributes):
+    """How tokens are chosen, and when a text ends; see OpenVINO GenAI's documentation.
+
+    Args:
+        json_path: The path of generation_config.json.
+        **kwargs: Options. Unknown ones are ignored.
+
+    Raises:
+        RuntimeError: The file cannot be read, or a value has a wrong type.
+    """
+
+    _OPTIONS: ClassVar[Options] = {
+        "adapters": (None, keep_default),
+        "apply_chat_template": (True, to_bool),
+        "assistant_confidence_threshold": (0.0, to_number),
+        "branching_factor": (1, operator.index),
+        "diversity_penalty": (0.0, to_number),
+        "do_sample": (False, to_bool),
+        "echo": (False, to_bool),
+        "eos_token_id": (-1, operator.index),
+        "frequency_penalty": (0.0, to_number),
+        "ignore_eos": (False, to_bool),
+        "include_stop_str_in_output": (False, to_bool),
+        "length_penalty": (1.0, to_number),
+        "logprobs": (0, operator.index),
+        "max_length": (UNLIMITED, operator.index),
+        "max_new_tokens": (UNLIMITED, operator.index),
+        "max_ngram_size": (0, operator.index),
+        "min_new_tokens": (0, operator.index),
+        "min_p": (0.0, to_number),
+        "no_repeat_ngram_size": (UNLIMITED, operator.index),
+        "num_assistant_tokens": (None, to_optional(operator.index)),
+        "num_beam_groups": (1, operator.index),
+        "num_beams": (1, operator.index),
+        "num_return_sequences": (1, operator.index),
+        "parsers": ([], keep_default),
+        "presence_penalty": (0.0, to_number),
+        "pruning_ratio": (0, operator.index),
+        "relevance_weight": (0.5, to_number),
+        "repetition_penalty": (1.0, to_number),
+        "return_omni_outputs": (False, to_bool),
+        "rng_seed": (0, operator.index),
+        "stop_criteria": (StopCriteria.HEURISTIC, to_criteria),
+        "stop_strings": (set(), to_texts),
+        "stop_token_ids": (set(), to_tokens),
+        "structured_output_config": (None, keep_default),
+        "temperature": (1.0, to_number),
+        "top_k": (UNLIMITED, operator.index),
+        "top_p": (1.0, to_number),
+        "tree_depth": (0, operator.index),
+    }
+
+    def __init__(self, json_path: Any = None, **kwargs: Any) -> None:
+        super().__init__()
+        if json_path is not None:
+            self._read(Path(json_path))
+        self.update_generation_config(**kwargs)
+
+    def _read(self, path: Path) -> None:
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RuntimeError(f"Failed to open '{path}' with generation config: {error}") from None
+        known = {name: value for name, value in values.items() if name in self._OPTIONS and value is not None}
+        tokens = known.pop("eos_token_id", None)
+        if isinstance(tokens, list):
+            known["stop_token_ids"] = {*known.get("stop_token_ids", ()), *tokens}
+        if isinstance(tokens, list) and tokens:
+            known["eos_token_id"] = tokens[0]
+        elif isinstance(tokens, int):
+            known["eos_token_id"] = tokens
+        early = values.get("early_stopping")
+        if early in (True, False, "never"):
+            known["stop_criteria"] = {
+                True: StopCriteria.EARLY, False: StopCriteria.HEURISTIC, "never": StopCriteria.NEVER
+            }[early]  # fmt: skip
+        self.update_generation_config(**known)
+
+    def update_generation_config(self, **kwargs: Any) -> None:
+        """Set options. Unknown ones are ignored.
+
+        Raises:
+            RuntimeError: A value has a wrong type.
+        """
+        for name, value in kwargs.items():
+            if name in self._OPTIONS:
+                try:
+                    setattr(self, name, value)
+                except TypeError as error:
+                    raise RuntimeError(str(error)) from None
+        if kwargs.get("eos_token_id", -1) != -1:
+            self.__dict__["stop_token_ids"] = {*self.__dict__["stop_token_ids"], self.eos_token_id}
+
+    def set_eos_token_id(self, tokenizer_eos_token_id: int) -> None:
+        """Set the token that ends a text, which is added to `stop_token_ids`."""
+        self.update_generation_config(eos_token_id=tokenizer_eos_token_id)
+
+    def is_greedy_decoding(self) -> bool:
+        """Return whether the most probable tokens are chosen."""
+        return not (self.do_sample or self.is_beam_search() or self.is_tree_search())
+
+    def is_beam_search(self) -> bool:
+        """Return whether several sequences compete."""
+        return bool(self.num_beams > 1)
+
+    def is_multinomial(self) -> bool:
+        """Return whether tokens are drawn at random."""
+        return bool(self.do_sample)
+
+    def is_tree_search(self) -> bool:
+        """Return whether a draft model proposes a tree."""
+        return bool(self.tree_depth > 0)
+
+    def is_assisting_generation(self) -> bool:
+        """Return whether a draft model proposes tokens."""
+        return bool(self.assistant_confidence_threshold > 0 or (self.num_assistant_tokens or 0) > 0)
+
+    def is_prompt_lookup(self) -> bool:
+        """Return whether the prompt proposes tokens."""
+        return bool(self.max_ngram_size > 0 and (self.num_assistant_tokens or 0) > 0)
+
+    def validate(self) -> None:
+        """Check the options.
+
+        Raises:
+            RuntimeError: An option is out of range, or options contradict each other.
+        """
+        limited = self.max_new_tokens != UNLIMITED or self.max_length != UNLIMITED
+        checks = [
+            (self.num_return_sequences > 0, "num_return_sequences must be greater than 0"),
+            (
+                self.eos_token_id == -1 or self.eos_token_id in self.stop_token_ids,
+                "'stop_token_ids' must contain 'eos_token_id'. Please, call 'set_eos_token_id' with 'eos_token_id' "
+                "value",
+            ),
+            (all(token >= 0 for token in self.stop_token_ids), "'stop_token_ids' must be non-negative"),
+            (
+                not self.ignore_eos or limited,
+                "ignore_eos is true, in this case either 'max_new_tokens', or 'max_length' should be defined.",
+            ),
+            (
+                self.eos_token_id != -1 or self.stop_token_ids or self.stop_strings or limited,
+                "Either 'eos_token_id', or 'stop_token_ids', or 'stop_strings', or 'max_new_tokens', or 'max_length' "
+                "should be defined.",
+            ),
+            (
+                self.max_new_tokens > 0 or self.echo,
+                "'max_new_tokens' must be greater than 0, if `echo` is set, 0 is also accepted",
+            ),
+            (
+                self.min_new_tokens <= self.max_new_tokens,
+                "min_new_tokens must be less or equal max_new_tokens",
+            ),
+            (
+                self.num_return_sequences == 1 or self.do_sample or self.is_beam_search(),
+                "'num_return_sequences' can be more than 1 only in case of beam search or multinomial sampling, but "
+                f"got {self.num_return_sequences}",
+            ),
+            *(self._check_beams() if self.is_beam_search() else self._check_penalties()),
+            *(self._check_sampling() if self.do_sample else ()),
+        ]
+        for is_valid, message in checks:
+            if not is_valid:
+                raise RuntimeError(message)
+
+    def _check_penalties(self) -> list[tuple[bool, str]]:
+        return [
+            (
+                -2 <= self.frequency_penalty <= 2,
+                f"'frequence_penalty' penalty must be within [-2.0; 2.0], but got {self.frequency_penalty:g}",
+            ),
+            (
+                -2 <= self.presence_penalty <= 2,
+                f"'presence_penalty' penalty must be within [-2.0; 2.0], but got {self.presence_penalty:g}",
+            ),
+            (
+                self.repetition_penalty > 0,
+                f"'repetition_penalty' must be a strictly positive float, but got {self.repetition_penalty:g}",
+            ),
+        ]
+
+    def _check_beams(self) -> list[tuple[bool, str]]:
+        beams, groups = self.num_beams, self.num_beam_groups
+        return [
+            (
+                groups > 0 and beams % groups == 0,
+                f"'num_beams' ({beams}) should be divisible by 'num_beam_groups' ({groups})",
+            ),
+            (
+                beams >= self.num_return_sequences,
+                f"'num_beams' ({beams}) must be greater equal than 'num_return_sequences' "
+                f"({self.num_return_sequences})",
+            ),
+            (not self.do_sample, "Beam search with sampling is not supported yet."),
+            (self.no_repeat_ngram_size > 0, "'no_repeat_ngram_size' must be positive"),
+            (
+                groups == 1 or self.diversity_penalty != 0,
+                "For grouped beam search 'diversity_penalty' should not be zero, otherwise it fallbacks to non-grouped "
+                "beam search",
+            ),
+            (
+                groups > 1 or self.diversity_penalty == 0,
+                "For beam search 'diversity_penalty' is applicable only when grouped beam search is used, but got "
+                "'num_beam_groups' == 1",
+            ),
+            (
+                (self.frequency_penalty, self.presence_penalty, self.repetition_penalty) == (0, 0, 1),
+                "penalties of tokens are not currently supported by beam search",
+            ),
+        ]
+
+    def _check_sampling(self) -> list[tuple[bool, str]]:
+        return [
+            (
+                0 < self.top_p <= 1,
+                f"When 'do_sample' is true, top_p must be a positive float > 0.0 and <= 1.0, but got {self.top_p:g}",
+            ),
+            (
+                self.temperature > 0,
+                "When 'do_sample' is true, temperature must be a strictly positive float, but got "
+                f"{self.temperature:g}",
+            ),
+            (0 <= self.min_p < 1, f"When 'do_sample' is true, min_p must be in [0.0, 1.0), but got {self.min_p:g}"),
+        ]
+
+    def _to_irrun(self) -> generation.GenerationConfig:
+        """Return the options as irrun's.
+
+        Raises:
+            RuntimeError: irrun does not provide an option.
+        """
+        values: dict[str, Any] = {}
+        known = {field.name for field in fields(generation.GenerationConfig)}
+        for name, (default, _) in self._OPTIONS.items():
+            value = getattr(self, name)
+            if value in (default, UNLIMITED):
+                continue
+            if name not in known and name not in ("apply_chat_template", "logprobs"):
+                raise RuntimeError(f"irrun does not provide the option {name} of GenerationConfig")
+            if name in known:
+                values[name] = value.name.lower() if isinstance(value, StopCriteria) else value
+                if isinstance(value, set):
+                    values[name] = tuple(sorted(value))
+        if values.get("top_k") == 0:
+            raise RuntimeError("top_k must be a strictly positive, but got 0")
+        try:
+            return generation.GenerationConfig().replace(values)
+        except IrrunError as error:
+            raise RuntimeError(str(error)) from error
+
+
+class SchedulerConfig(_Attributes):
+    """Options of OpenVINO GenAI's scheduler. They are accepted and do not change anything: requests run one by one."""
+
+    _OPTIONS: ClassVar[Options] = {
+        "max_num_batched_tokens": (256, operator.index),
+        "num_kv_blocks": (0, operator.index),
+        "cache_size": (0, operator.index),
+        "num_linear_attention_blocks": (0, operator.index),
+        "dynamic_split_fuse": (True, to_bool),
+        "max_num_seqs": (256, operator.index),
+        "enable_prefix_caching": (False, to_bool),
+        "use_cache_eviction": (False, to_bool),
+        "use_sparse_attention": (False, to_bool),
+    }

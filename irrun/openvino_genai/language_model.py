@@ -1,0 +1,165 @@
+"""Language models, from tokens to tokens, with the times that each of them takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irrun.generation.config import GenerationConfig
+from irrun.generation.pipeline import _check_model
+from irrun.generation.sampling import Sampler
+from irrun.ir.model import Model
+from irrun.openvino_genai.enumerations import GenerationFinishReason, StreamingStatus
+from irrun.openvino_genai.streamers import StreamerBase, to_status
+from irrun.openvino_genai.tokenizer import Tokenizer
+from irrun.runtime.options import RunSettings
+
+__all__ = ["GeneratedTokens", "LanguageModel"]
+
+
+@dataclass
+class GeneratedTokens:
+    """The tokens that continue a prompt.
+
+    Attributes:
+        tokens: The tokens, without those of a stop string.
+        score: The sum of the logarithms of their probabilities.
+        reason: Why the text ended.
+        is_cancelled: Whether the streamer asked to forget the prompt.
+        times: When each token was chosen, in seconds.
+        inferences: Seconds of each run of the model.
+        samplings: Seconds of each choice of a token.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    score: float = 0.0
+    reason: GenerationFinishReason = GenerationFinishReason.LENGTH
+    is_cancelled: bool = False
+    times: list[float] = field(default_factory=list)
+    inferences: list[float] = field(default_factory=list)
+    samplings: list[float] = field(default_factory=list)
+
+
+class LanguageModel:
+    """A language model that keeps its key-value cache in variables.
+
+    Args:
+        model: The model.
+        settings: How it is compiled.
+        tokenizer: Converts tokens to texts, in which stop strings are looked for.
+
+    Raises:
+        ModelError: It has other inputs or outputs.
+    """
+
+    def __init__(self, model: Model, settings: RunSettings, tokenizer: Tokenizer) -> None:
+        self._compiled = settings.compile(model)
+        self._inputs = _check_model(self._compiled)
+        self._tokenizer = tokenizer
+
+    def generate(
+        self, prompt: Sequence[int], config: GenerationConfig, has_scores: bool, streamer: StreamerBase | None
+    ) -> GeneratedTokens:
+        """Continue a prompt.
+
+        Args:
+            prompt: Its tokens.
+            config: How.
+            has_scores: Whether the score is computed.
+            streamer: Receives tokens as soon as no stop string begins in their text.
+
+        Raises:
+            IrrunError: A layer failed.
+        """
+        result = GeneratedTokens()
+        request = self._compiled.create_infer_request()
+        sampler = Sampler(config, prompt)
+        limit = config.count_tokens(len(prompt))
+        tokens, passed = result.tokens, 0
+        past, new = 0, list(prompt)
+        while len(tokens) < limit:
+            start = time.perf_counter()
+            scores = self._run(request, past, new)
+            inferred = time.perf_counter()
+            tokens.append(sampler.choose(scores))
+            result.times.append(time.perf_counter())
+            result.inferences.append(inferred - start)
+            result.samplings.append(result.times[-1] - inferred)
+            if has_scores:
+                result.score += _compute_log_probability(scores, tokens[-1])
+            past, new = past + len(new), tokens[-1:]
+            end, held = self._find_stop(tokens, config)
+            if end is not None:
+                del tokens[end:]
+                result.reason = GenerationFinishReason.STOP
+                break
+            is_end = tokens[-1] in config.end_tokens and len(tokens) >= config.min_new_tokens
+            if is_end:
+                result.reason = GenerationFinishReason.STOP
+            if streamer is not None and len(tokens) - held > passed:
+                ready = tokens[passed : len(tokens) - held]
+                passed = len(tokens) - held
+                status = to_status(streamer.write(ready))
+                if status is not StreamingStatus.RUNNING:
+                    result.reason = GenerationFinishReason.STOP
+                    result.is_cancelled = status is StreamingStatus.CANCEL
+                    break
+            if is_end:
+                break
+        if streamer is not None:
+            if tokens[passed:]:
+                streamer.write(tokens[passed:])
+            streamer.end()
+        if config.echo:
+            tokens[:0] = prompt
+        return result
+
+    def _find_stop(self, tokens: Sequence[int], config: GenerationConfig) -> tuple[int | None, int]:
+        """Return how many tokens precede a stop string, or None, and how many of the last may be part of one."""
+        stops = [stop for stop in config.stop_strings if stop]
+        if not stops:
+            return None, 0
+        text = self._decode(tokens)
+        positions = [position for stop in stops if (position := text.find(stop)) >= 0]
+        if positions:
+            if config.include_stop_str_in_output:
+                return len(tokens), 0
+            position = min(positions)
+            return next(n for n in range(len(tokens), -1, -1) if len(self._decode(tokens[:n])) <= position), 0
+        overlap = max(_count_overlap(text, stop) for stop in stops)
+        held = 0
+        while held < len(tokens) and len(self._decode(tokens[: len(tokens) - held])) > len(text) - overlap:
+            held += 1
+        return None, held
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(list(tokens))
+        return text
+
+    def _run(self, request: Any, past: int, tokens: Sequence[int]) -> np.ndarray[Any, Any]:
+        """Return the scores of the next token, f32 of shape [vocabulary]."""
+        count = len(tokens)
+        values: dict[str, np.ndarray[Any, Any]] = {
+            "input_ids": np.array([tokens], np.int64),
+            "attention_mask": np.ones((1, past + count), np.int64),
+            "position_ids": np.arange(past, past + count, dtype=np.int64)[None],
+            "beam_idx": np.zeros(1, np.int32),
+        }
+        logits = request.infer({name: values[name] for name in self._inputs})["logits"]
+        scores: np.ndarray[Any, Any] = logits[0, -1].astype(np.float32)
+        return scores
+
+
+def _compute_log_probability(scores: np.ndarray[Any, Any], token: int) -> float:
+    """Return the logarithm of the probability of a token."""
+    shifted = scores.astype(np.float64) - scores.max()
+    return float(shifted[token] - np.log(np.exp(shifted).sum()))
+
+
+def _count_overlap(text: str, stop: str) -> int:
+    """Return how many characters at the end of a text may begin a stop string."""
+    return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if stop.startswith(text[-n:])), 0)

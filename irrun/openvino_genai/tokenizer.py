@@ -1,0 +1,325 @@
+"""`Tokenizer`: converts texts to tokens and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irrun.generation.chat_template import ChatTemplateError, render_chat
+from irrun.generation.tokenization import DETOKENIZER, TOKENIZER, TextTokenizer, TokenizerOptions
+from irrun.ir.model import Model
+from irrun.ir.reader import read_model
+from irrun.openvino.errors import translate_errors
+from irrun.openvino.tensor import Tensor
+from irrun.openvino_genai.chat_history import ChatHistory
+
+__all__ = ["TokenizedInputs", "Tokenizer"]
+
+Array = np.ndarray[Any, Any]
+#: Special tokens, and files that state the chat template in its "chat_template".
+SPECIAL = ("pad", "bos", "eos")
+TEMPLATES = ("tokenizer_config.json", "processor_config.json", "chat_template.json")
+
+
+class TokenizedInputs:
+    """The tokens of texts.
+
+    Args:
+        input_ids: i64 of shape [texts, tokens].
+        attention_mask: 0 for padding, i64 of shape [texts, tokens].
+
+    Attributes:
+        input_ids: The first argument.
+        attention_mask: The second one.
+    """
+
+    def __init__(self, input_ids: Tensor, attention_mask: Tensor) -> None:
+        self.input_ids = input_ids
+        self.attention_mask = attention_mask
+
+
+class Tokenizer:
+    """Converts texts to tokens and back.
+
+    Args:
+        tokenizer_path: A folder with openvino_tokenizer.xml and openvino_detokenizer.xml; or the content of the first
+            file, followed by its weights, the content of the second one and its weights.
+        *rest: See above.
+        properties: Properties, which change nothing.
+        **kwargs: The same.
+
+    Raises:
+        RuntimeError: A file is missing or invalid.
+    """
+
+    @translate_errors
+    def __init__(
+        self, tokenizer_path: Any = None, *rest: Any, properties: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        names = ("tokenizer_weights", "detokenizer_model", "detokenizer_weights")
+        parts = [*rest, *(kwargs.pop(name) for name in names[len(rest) :] if name in kwargs)]
+        source = kwargs.pop("tokenizer_model", tokenizer_path)
+        self._texts: dict[str, str] = dict.fromkeys(SPECIAL, "")
+        self._ids = dict.fromkeys(SPECIAL, -1)
+        self._template = ""
+        if len(parts) == len(names):
+            models: tuple[Model | None, Model | None] = (_read(source, parts[0]), _read(parts[1], parts[2]))
+        else:
+            folder = Path(source)
+            if folder.suffix == ".xml":
+                raise RuntimeError("'models_path' parameter should be a path to a dir not a xml file")
+            paths = [folder / name for name in (TOKENIZER, DETOKENIZER)]
+            if not any(path.exists() for path in paths):
+                raise RuntimeError(f"Neither tokenizer nor detokenzier models were provided: {folder} has none")
+            tokenizer, detokenizer = (read_model(path) if path.exists() else None for path in paths)
+            models = tokenizer, detokenizer
+            self._read_folder(folder)
+        self._tokenizer = TextTokenizer(*models)
+        for name in SPECIAL:
+            if (text := self._tokenizer.get_info(f"{name}_token_id")) and text.lstrip("-").isdigit():
+                self._ids[name] = int(text)
+        self._template = self._template or self._tokenizer.get_info("chat_template") or ""
+        self._original_template = self._template
+        for name in SPECIAL:
+            if self._ids[name] != -1 and not self._texts[name] and self._tokenizer.detokenizer is not None:
+                rows = np.array([[self._ids[name]]], np.int64)
+                self._texts[name] = self._tokenizer.decode(rows, skip_special_tokens=False)[0]
+            elif self._ids[name] == -1 and self._texts[name] and self._tokenizer.tokenizer is not None:
+                tokens, _ = self._tokenizer.encode([self._texts[name]])
+                self._ids[name] = int(tokens[0, -1])
+
+    def _read_folder(self, folder: Path) -> None:
+        """Read special tokens and the chat template from JSON files."""
+        config, special, tokenizer = (
+            _read_json(folder / name) for name in ("config.json", "special_tokens_map.json", "tokenizer_config.json")
+        )
+        for name in SPECIAL:
+            if isinstance(config.get(f"{name}_token_id"), int):
+                self._ids[name] = config[f"{name}_token_id"]
+            for values in (special, tokenizer):
+                value = values.get(f"{name}_token")
+                content = value.get("content") if isinstance(value, dict) else value if values is tokenizer else None
+                if isinstance(content, str) and not self._texts[name]:
+                    self._texts[name] = content
+        if tokenizer:
+            self._texts["pad"] = self._texts["pad"] or self._texts["eos"]
+            added = tokenizer.get("added_tokens_decoder", {})
+            for key, value in added.items() if isinstance(added, dict) else ():
+                for name in SPECIAL:
+                    if self._ids[name] == -1 and self._texts[name] and value.get("content") == self._texts[name]:
+                        self._ids[name] = int(key)
+            if added and self._ids["pad"] == -1:
+                self._ids["pad"] = self._ids["eos"]
+        for name in TEMPLATES:
+            template = _read_json(folder / name).get("chat_template")
+            if isinstance(template, list):  # several, by name
+                named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
+                template = named.get("default")
+            self._template = template if isinstance(template, str) else self._template
+        if (folder / "chat_template.jinja").exists():
+            self._template = (folder / "chat_template.jinja").read_text(encoding="utf-8")
+
+    @translate_errors
+    def encode(
+        self,
+        prompts: Any = None,
+        prompts_2: Sequence[str] | None = None,
+        add_special_tokens: bool = True,
+        pad_to_max_length: bool = False,
+        max_length: int | None = None,
+        padding_side: str | None = None,
+        truncation: bool = False,
+        *,
+        prompt: str | None = None,
+        prompts_1: Sequence[str] | None = None,
+    ) -> TokenizedInputs:
+        """Convert texts to tokens.
+
+        Args:
+            prompts: A text, several, or several pairs.
+            prompts_2: The second text of each pair.
+            add_special_tokens: Whether tokens such as [CLS] are added.
+            pad_to_max_length: Whether texts are padded to `max_length`.
+            max_length: Largest number of tokens; None for the limit of the tokenizer.
+            padding_side: "left" or "right"; None for the side of the tokenizer.
+            truncation: Whether texts are truncated to `max_length`.
+            prompt: The first argument, if it is one text.
+            prompts_1: The first argument, if `prompts_2` is given.
+
+        Raises:
+            RuntimeError: There is no tokenizer, or it does not take pairs.
+            TypeError: An argument has a wrong type.
+        """
+        if isinstance(prompts_2, bool):  # positional arguments without second texts
+            raise TypeError("encode(): pass options by keyword")
+        values: Any = next((v for v in (prompts, prompts_1, prompt) if v is not None), None)
+        texts: list[Any] = [values] if isinstance(values, str) else list(values)
+        if texts and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in texts):
+            texts, prompts_2 = [pair[0] for pair in texts], [pair[1] for pair in texts]
+        if not all(isinstance(text, str) for text in (*texts, *(prompts_2 or ()))):
+            raise TypeError("encode(): incompatible function arguments: expected texts")
+        options = TokenizerOptions(add_special_tokens, truncation, max_length, pad_to_max_length, padding_side)
+        tokens, mask = self._tokenizer.encode(texts, options, prompts_2)
+        return TokenizedInputs(Tensor(tokens), Tensor(mask))
+
+    @translate_errors
+    def decode(self, tokens: Any, skip_special_tokens: bool = True) -> Any:
+        """Convert tokens to a text, or several rows of tokens to several texts.
+
+        Args:
+            tokens: The tokens.
+            skip_special_tokens: Whether special tokens are left out.
+
+        Raises:
+            RuntimeError: There is no detokenizer.
+        """
+        if isinstance(tokens, Tensor):
+            return self._tokenizer.decode(tokens.data, skip_special_tokens=skip_special_tokens)
+        rows = list(tokens)
+        if not any(isinstance(row, (Sequence, np.ndarray)) for row in rows):
+            return self._decode_row(rows, skip_special_tokens)
+        return [self._decode_row(row, skip_special_tokens) for row in rows]
+
+    def _decode_row(self, tokens: Sequence[int], skips: bool) -> str:
+        return self._tokenizer.decode(np.array([tokens], np.int64), skip_special_tokens=skips)[0]
+
+    def apply_chat_template(
+        self,
+        history: ChatHistory | Sequence[Mapping[str, Any]],
+        add_generation_prompt: bool,
+        chat_template: str = "",
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        extra_context: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Return the messages of a chat as a text.
+
+        Args:
+            history: The messages.
+            add_generation_prompt: Whether what precedes the answer is appended.
+            chat_template: The template; empty for the one of the folder.
+            tools: Definitions of tools; None for those of the history.
+            extra_context: Further variables; None for those of the history.
+
+        Raises:
+            RuntimeError: There is no template, or it failed.
+        """
+        if not isinstance(history, ChatHistory):
+            history = ChatHistory(history)
+        template = chat_template or self._template
+        if not template:
+            raise RuntimeError(
+                "Chat template wasn't found. This may indicate that the model wasn't trained for chat scenario. Please "
+                "add 'chat_template' to tokenizer_config.json to use the model in chat scenario."
+            )
+        variables: dict[str, Any] = {f"{name}_token": text for name, text in self._texts.items()}
+        if tools := (history.get_tools() if tools is None else tools):
+            variables["tools"] = tools
+        variables |= history.get_extra_context() if extra_context is None else extra_context
+        try:
+            text = render_chat(template, history.get_messages(), add_generation_prompt, variables)
+        except ChatTemplateError as error:
+            raise RuntimeError(f"the chat template failed: {error}") from error
+        if not text:
+            raise RuntimeError("Applied chat template resulted in an empty string.")
+        return text
+
+    @property
+    def chat_template(self) -> str:
+        """The chat template; empty if there is none."""
+        return self._template
+
+    @chat_template.setter
+    def chat_template(self, chat_template: str) -> None:
+        self.set_chat_template(chat_template)
+
+    def set_chat_template(self, chat_template: str) -> None:
+        """Set the chat template."""
+        self._template = self._original_template = chat_template
+
+    def get_original_chat_template(self) -> str:
+        """Return the chat template."""
+        return self._original_template
+
+    def get_pad_token_id(self) -> int:
+        """Return the token of padding, or -1."""
+        return self._ids["pad"]
+
+    def get_bos_token_id(self) -> int:
+        """Return the token that texts begin with, or -1."""
+        return self._ids["bos"]
+
+    def get_eos_token_id(self) -> int:
+        """Return the token that ends texts, or -1."""
+        return self._ids["eos"]
+
+    def get_pad_token(self) -> str:
+        """Return the token of padding as a text."""
+        return self._texts["pad"]
+
+    def get_bos_token(self) -> str:
+        """Return the token that texts begin with as a text."""
+        return self._texts["bos"]
+
+    def get_eos_token(self) -> str:
+        """Return the token that ends texts as a text."""
+        return self._texts["eos"]
+
+    def get_vocab(self) -> dict[bytes, int]:
+        """Return the tokens by their bytes, which may not be UTF-8.
+
+        Raises:
+            RuntimeError: The detokenizer has no vocabulary.
+        """
+        return {text: token for token, text in enumerate(self._read_vocabulary())}
+
+    def get_vocab_vector(self) -> list[str]:
+        """Return the texts of all tokens.
+
+        Raises:
+            RuntimeError: The detokenizer has no vocabulary.
+        """
+        return [text.decode("utf-8", "replace") for text in self._read_vocabulary()]
+
+    @translate_errors
+    def _read_vocabulary(self) -> list[bytes]:
+        model = self._tokenizer.detokenizer
+        layers = model.graph.layers if model is not None else []
+        decoder = next((layer for layer in layers if layer.type == "VocabDecoder"), None)
+        if model is None or decoder is None:
+            raise RuntimeError("the detokenizer has no vocabulary")
+        sources = {(edge.to_layer, edge.to_port): edge.from_layer for edge in model.graph.edges}
+        constants = {layer.id: layer.constant for layer in layers}
+        arrays = []
+        for port in decoder.inputs[1:4]:
+            constant = constants.get(sources.get((decoder.id, port.id), -1))
+            if constant is None:
+                raise RuntimeError("the vocabulary of the detokenizer is not constant")
+            arrays.append(constant.to_array())
+        begins, ends, characters = arrays
+        content = characters.tobytes()
+        return [content[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+
+    def supports_paired_input(self) -> bool:
+        """Return whether the tokenizer takes pairs of texts."""
+        return self._tokenizer.takes_pairs
+
+
+def _read(model: Any, weights: Any) -> Model:
+    """Read a model from its content and its weights."""
+    content = model.encode() if isinstance(model, str) else model
+    return read_model(content, np.ascontiguousarray(weights.data) if isinstance(weights, Tensor) else weights)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file, or {} if it does not exist."""
+    if not path.exists():
+        return {}
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"cannot read {path}: {error}") from None
+    return values if isinstance(values, dict) else {}

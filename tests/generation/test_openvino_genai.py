@@ -1,0 +1,316 @@
+"""Programs for OpenVINO GenAI, with the real module and with its replacement.
+
+The real one computes in f32 here; its default precision depends on the processor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from generated_folders import EXAMPLE, make_embedding_folder
+
+import irrun.openvino_genai as own
+from irrun.openvino import Tensor
+
+PROMPT = "Once there was a clever cat named Zoe"
+F32 = {"INFERENCE_PRECISION_HINT": "f32"}
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% if not loop.last %} {% endif %}{% endfor %}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The example under the names of files that OpenVINO GenAI requires."""
+    path = tmp_path_factory.mktemp("genai")
+    for file in EXAMPLE.glob("*.[xb][mi][ln]"):
+        shutil.copy(file, path / file.name.replace("model.", "openvino_model.", file.name.startswith("model.")))
+    return path
+
+
+@pytest.fixture(scope="module", params=["openvino_genai", "irrun.openvino_genai"])
+def genai(request):
+    """OpenVINO GenAI, then its replacement."""
+    pytest.importorskip("regex")
+    if request.param == "openvino_genai":
+        return pytest.importorskip("openvino_genai")
+    return importlib.import_module(request.param)
+
+
+@pytest.fixture(scope="module")
+def pipe(genai, folder):
+    return genai.LLMPipeline(folder, "CPU", **F32)
+
+
+def get_tensor_class(genai):
+    return importlib.import_module("openvino" if genai.__name__ == "openvino_genai" else "irrun.openvino").Tensor
+
+
+def test_a_text_gives_a_text(pipe):
+    assert pipe.generate(PROMPT, max_new_tokens=20) == " who lived by the ri"
+    assert pipe(PROMPT, max_new_tokens=8, echo=True) == PROMPT + " who liv"
+    assert pipe.generate(PROMPT, max_new_tokens=20, stop_strings={" lived"}) == " who"
+    values = {"stop_strings": {" lived"}, "include_stop_str_in_output": True}
+    assert pipe.generate(PROMPT, max_new_tokens=20, **values) == " who lived"
+    drawn = pipe.generate(PROMPT, max_new_tokens=60, do_sample=True, temperature=1.5, top_k=3, rng_seed=3)
+    assert drawn == " who lived under a bridge. Every day Zoe went out to look fo"
+
+
+def test_texts_give_results(genai, pipe):
+    results = pipe.generate(["Once there", "A dog"], max_new_tokens=8)
+    assert (results.texts, results.scores, results.parsed) == ([" was a s", "o. Then "], [0, 0], [])
+    assert [reason.name for reason in results.finish_reasons] == ["LENGTH", "LENGTH"]
+    assert str(results) == "0.000000:  was a s\n0.000000: o. Then "
+    assert repr(results.finish_reasons[0]) == "<GenerationFinishReason.LENGTH: 2>"
+    assert str(pipe.generate(["Once there"], max_new_tokens=3)) == " wa"
+    (score,) = pipe.generate(["Once there"], max_new_tokens=8, logprobs=1).scores
+    assert score == pytest.approx(-0.9907, abs=2e-3)
+
+
+def test_tokens_give_tokens(genai, pipe):
+    tokenizer = pipe.get_tokenizer()
+    results = pipe.generate(tokenizer.encode(["Once there", "A dog"]), max_new_tokens=8)
+    assert [tokenizer.decode(row) for row in results.tokens] == [" was a s", "o. Then "]
+    tensor = get_tensor_class(genai)(np.array([[*b"Once there"]], np.int64))
+    assert pipe.generate(tensor, max_new_tokens=4).tokens == [[*b" was"]]
+
+
+def test_configurations_have_the_same_defaults(genai, pipe):
+    config = genai.GenerationConfig()
+    options = {name: getattr(config, name) for name in own.GenerationConfig._OPTIONS}
+    options["stop_criteria"] = options["stop_criteria"].name
+    expected = {name: default for name, (default, _) in own.GenerationConfig._OPTIONS.items()}
+    assert options == {**expected, "stop_criteria": "HEURISTIC"}
+    assert (pipe.get_generation_config().eos_token_id, pipe.get_generation_config().stop_token_ids) == (10, {10})
+    config.max_new_tokens, config.eos_token_id, config.stop_token_ids = 5, 10, {10}
+    before = pipe.get_generation_config()
+    pipe.set_generation_config(config)
+    assert pipe.generate("Once there") == " was "
+    pipe.set_generation_config(before)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "Either 'eos_token_id', or 'stop_token_ids'"),
+        ({"max_new_tokens": 5, "num_beams": 3, "num_beam_groups": 2}, "should be divisible by"),
+        ({"max_new_tokens": 5, "do_sample": True, "temperature": -1.0}, "temperature must be a strictly positive"),
+        ({"max_new_tokens": 5, "do_sample": True, "top_p": 0.0}, "top_p must be a positive float"),
+        ({"max_new_tokens": 5, "presence_penalty": 3.0}, "'presence_penalty' penalty must be within"),
+        ({"max_new_tokens": 5, "num_return_sequences": 2}, "'num_return_sequences' can be more than 1 only"),
+    ],
+)
+def test_invalid_configurations_are_refused(genai, options, message):
+    with pytest.raises(RuntimeError, match=message):
+        genai.GenerationConfig(**options).validate()
+
+
+def test_configurations_check_types(genai):
+    config = genai.GenerationConfig(max_new_tokens=3, unknown=1)
+    with pytest.raises(TypeError):
+        config.max_new_tokens = "x"
+    with pytest.raises(AttributeError):
+        config.max_tokens = 3
+    config.update_generation_config(eos_token_id=3)
+    assert config.stop_token_ids == {3}
+    config.eos_token_id = 4
+    with pytest.raises(RuntimeError, match="'stop_token_ids' must contain 'eos_token_id'"):
+        config.validate()
+
+
+def test_files_of_configurations_are_read(genai, tmp_path):
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps({"eos_token_id": [5, 6], "max_new_tokens": 7, "do_sample": True, "unknown": 1}))
+    config = genai.GenerationConfig(path)
+    assert (config.eos_token_id, config.stop_token_ids, config.max_new_tokens, config.do_sample) == (5, {5, 6}, 7, True)
+
+
+def test_functions_receive_parts_of_texts(genai, pipe):
+    parts = []
+    assert pipe.generate("Once there", max_new_tokens=8, streamer=parts.append) == " was a s"
+    assert parts == [" ", "w", "a", "s", " ", "a", " s"]
+    stopped = pipe.generate("Once there", max_new_tokens=80, streamer=lambda part: genai.StreamingStatus.STOP)
+    assert " was a s".startswith(stopped)
+    with pytest.raises(RuntimeError, match="streaming is possible only with batch size=1"):
+        pipe.generate(["Once there", "A dog"], max_new_tokens=8, streamer=parts.append)
+
+
+def test_streamers_receive_tokens(genai, pipe):
+    class Streamer(genai.StreamerBase):  # type: ignore[name-defined]
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.has_ended = [], False
+
+        def write(self, token):
+            self.tokens += token
+            return genai.StreamingStatus.RUNNING
+
+        def end(self):
+            self.has_ended = True
+
+    streamer = Streamer()
+    pipe.generate("Once there", max_new_tokens=8, streamer=streamer)
+    assert (bytes(streamer.tokens), streamer.has_ended) == (b" was a s", True)
+    parts = []
+    writer = genai.TextStreamer(pipe.get_tokenizer(), lambda part: bool(parts.append(part)))  # type: ignore[func-returns-value]
+    for token in b"abcd\nef":
+        assert writer.write(token) == genai.StreamingStatus.RUNNING
+    writer.write([*b"gh"])
+    writer.end()
+    assert parts == ["a", "b", "c", "d", "ef", "gh"]
+
+
+def test_chats_apply_the_template(genai, folder):
+    tokenizer = genai.Tokenizer(folder)
+    history = genai.ChatHistory([{"role": "user", "content": "Once"}])
+    history.append({"role": "user", "content": "there"})
+    with pytest.raises(RuntimeError, match="Chat template wasn't found"):
+        tokenizer.apply_chat_template(history, True)
+    tokenizer.set_chat_template(TEMPLATE)
+    assert tokenizer.apply_chat_template(history, True) == "Once there"
+    with_prompt = (
+        "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{% endfor %}{% if add_generation_prompt %}:{% endif %}"
+    )
+    assert tokenizer.apply_chat_template([{"role": "user", "content": ""}], True, with_prompt) == "<user>:"
+    pipe = genai.LLMPipeline(folder, tokenizer, "CPU", **F32)
+    results = pipe.generate(history, max_new_tokens=5)
+    assert (str(results), results.texts) == (" was ", [" was "])
+    with pytest.warns(DeprecationWarning, match="start_chat"):
+        pipe.start_chat("Once")
+    assert pipe.generate("there", max_new_tokens=5) == " was "
+    assert pipe.generate("a", max_new_tokens=3)
+    with pytest.warns(DeprecationWarning, match="finish_chat"):
+        pipe.finish_chat()
+    assert history.get_messages()[1] == history.pop()
+    assert (len(history), bool(history), history.get_tools(), history.get_extra_context()) == (1, True, [], {})
+    history.clear()
+    with pytest.raises(IndexError):
+        history.pop()
+
+
+def test_tokenizers(genai, folder):
+    tokenizer = genai.Tokenizer(folder)
+    assert (tokenizer.get_eos_token(), tokenizer.get_eos_token_id(), tokenizer.get_pad_token_id()) == ("\n", 10, -1)
+    inputs = tokenizer.encode(["a", "bcd"], padding_side="left")
+    np.testing.assert_array_equal(inputs.input_ids.data, [[0, 0, 97], [98, 99, 100]])
+    np.testing.assert_array_equal(inputs.attention_mask.data, [[0, 0, 1], [1, 1, 1]])
+    assert tokenizer.encode("abc").input_ids.get_shape() == [1, 3]
+    assert tokenizer.decode([72, 73]) == "HI"
+    assert tokenizer.decode([[72, 73], [74]]) == ["HI", "J"]
+    assert tokenizer.decode(tokenizer.encode("abc").input_ids) == ["abc"]
+    assert tokenizer.decode([10]) == ""
+    assert tokenizer.decode([10], skip_special_tokens=False) == "\n"
+    assert tokenizer.get_vocab()[b"A"] == 65
+    assert tokenizer.get_vocab_vector()[65] == "A"
+    assert not tokenizer.supports_paired_input()
+
+
+def test_models_in_memory(genai, folder):
+    tensor = get_tensor_class(genai)
+
+    def read(name):
+        return (folder / f"{name}.xml").read_text(), tensor(np.fromfile(folder / f"{name}.bin", np.uint8))
+
+    tokenizer = genai.Tokenizer(*read("openvino_tokenizer"), *read("openvino_detokenizer"))
+    pipe = genai.LLMPipeline(*read("openvino_model"), tokenizer, "CPU", **F32)
+    assert pipe.generate(PROMPT, max_new_tokens=8) == " who liv"
+
+
+def test_metrics_count_tokens_and_times(pipe):
+    metrics = pipe.generate([PROMPT], max_new_tokens=8).perf_metrics
+    metrics += pipe.generate([PROMPT], max_new_tokens=8).perf_metrics
+    assert (metrics.get_num_generated_tokens(), metrics.get_num_input_tokens()) == (16, 2 * len(PROMPT))
+    raw = metrics.raw_metrics
+    assert (len(raw.m_durations), len(raw.m_times_to_first_token), len(raw.token_infer_durations)) == (14, 2, 16)
+    assert 0 < metrics.get_ttft().mean <= metrics.get_generate_duration().mean
+    tpot, throughput = metrics.get_tpot(), metrics.get_throughput()
+    assert throughput.mean == pytest.approx(1000 / tpot.mean, rel=1e-4)
+    mean, std = metrics.get_tpot()
+    assert (mean, std) == (tpot.mean, tpot.std)
+    assert (metrics.get_load_time() > 0, tuple(metrics.get_chat_template_duration())) == (True, (-1, -1))
+
+
+def test_vectors_of_texts(genai, tmp_path):
+    folder = make_embedding_folder(tmp_path)
+    config = genai.TextEmbeddingPipeline.Config(normalize=False, query_instruction="q: ")
+    config.pooling_type = genai.TextEmbeddingPipeline.PoolingType.MEAN
+    assert repr(config.pooling_type) == "<PoolingType.MEAN: 1>"
+    pipe = genai.TextEmbeddingPipeline(folder, "CPU", config, **F32)
+    documents, query = pipe.embed_documents(["q: a", "a longer text"]), pipe.embed_query("a")
+    assert np.shape(documents) == (2, 32)
+    np.testing.assert_allclose(documents[0], query, atol=1e-5)
+    pipe.start_embed_query_async("a")
+    np.testing.assert_allclose(pipe.wait_embed_query(), query, atol=1e-6)
+    expected = irrun_vectors(folder)
+    np.testing.assert_allclose(documents, expected, atol=1e-5)
+
+
+def irrun_vectors(folder):
+    config = {"pooling_type": "mean", "normalize": False}
+    return importlib.import_module("irrun").embed(folder, ["q: a", "a longer text"], config)
+
+
+def test_mistakes_are_errors_of_the_same_classes(genai, pipe, folder, tmp_path):
+    with pytest.raises(TypeError):
+        pipe.generate(5)
+    with pytest.raises(RuntimeError, match="Prompt length cannot be 0"):
+        pipe.generate("", max_new_tokens=3)
+    with pytest.raises(RuntimeError, match="Could not find a model in the directory"):
+        genai.LLMPipeline(tmp_path / "missing", "CPU")
+    with pytest.raises(RuntimeError, match='"XPU" name is not registered'):
+        genai.LLMPipeline(folder, "XPU")
+    with pytest.raises(RuntimeError, match="Unsupported property UNKNOWN"):
+        genai.LLMPipeline(folder, "CPU", UNKNOWN=1)
+
+
+def test_other_names_are_errors_that_say_so():
+    with pytest.raises(ImportError, match=r"irrun does not provide openvino_genai\.VLMPipeline"):
+        own.VLMPipeline  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        own.nothing  # noqa: B018
+    with pytest.raises(RuntimeError, match="irrun does not provide draft_model"):
+        own.LLMPipeline(EXAMPLE, "CPU", draft_model=object())
+
+
+def test_all_names_of_openvino_genai_are_known():
+    extension = pytest.importorskip("openvino_genai.py_openvino_genai")
+    names = {name for name in dir(extension) if not name.startswith("_")}
+    assert {name for name in names if name not in own._ABSENT and not hasattr(own, name)} == set()
+    assert {name for name in own._ABSENT if name not in names} == set()
+
+
+PROGRAM = """
+import sys
+from openvino import Tensor
+import openvino_genai as ov_genai
+pipe = ov_genai.LLMPipeline(sys.argv[1], "CPU")
+config = ov_genai.GenerationConfig()
+config.max_new_tokens = 20
+print(ov_genai.__name__, pipe.generate(sys.argv[2], config))
+"""
+
+
+@pytest.mark.parametrize("way", ["module", "function"])
+def test_programs_run_unchanged(tmp_path, folder, way):
+    program = tmp_path / "program.py"
+    begin = "import irrun; irrun.install_as_openvino(replace=True)\n" if way == "function" else ""
+    program.write_text(begin + PROGRAM)
+    command = [sys.executable, *(["-m", "irrun.openvino", "--replace"] if way == "module" else [])]
+    result = subprocess.run(
+        [*command, str(program), str(folder), PROMPT],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+        env={**importlib.import_module("os").environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert result.stdout == "irrun.openvino_genai  who lived by the ri\n"
+
+
+def test_tensors_are_those_of_the_replacement(folder):
+    assert isinstance(own.Tokenizer(folder).encode("a").input_ids, Tensor)
