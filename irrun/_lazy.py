@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["get_provider", "make_lazy_getattr"]
 
 #: Functions that a module calls although a module above it implements them -> the modules that implement them. Results
-#: do not know how they are shown, and models do not know how their shapes are inferred.
+#: do not know how they are shown, models not how their shapes are inferred, and the reader not how ONNX is imported.
 PROVIDERS = {
     "compare_bodies": "irrun.inspection.bodies",
     "make_chrome_trace": "irrun.inspection.chrome_trace",
@@ -20,6 +20,7 @@ PROVIDERS = {
     "make_rich_table": "irrun.inspection.profile_table",
     "make_trace_html": "irrun.inspection.html",
     "open_trace": "irrun.inspection.trace_file",
+    "read_onnx": "irrun.onnx_import.api",
     "reshape_model": "irrun.runtime.reshaping",
 }
 

@@ -7,8 +7,9 @@ row. Only the syntax tree is read; nothing is imported. What counts:
   the operation, alone or with a version ("MatMul", "MatMul-1"). Docstrings do not count.
 - *tables*: assignments to names of a module whose value contains at least two different types of operations, in all
   files; `__all__`, the generated tables of modules and patterns of rules do not count. Tables of packages that
-  translate names of another format (`openvino/`, `ir/legacy/`) are counted a second time, so that they can be
-  subtracted. Generated cases (`conformance/`) count nowhere: a generator names the operation that it generates.
+  translate names of another format (`export/`, `onnx_import/`, `openvino/`, `ir/legacy/`) are counted a second time, so
+  that they can be subtracted. Generated cases (`conformance/`) count nowhere: a generator names the operation that it
+  generates.
 - *type comparisons*: comparisons of an expression that ends in `.type` with string literals or a collection of them.
 - *bindings*: different lists of parameters of methods named `bind` and `prepare`, and calls of `hasattr` for them.
 - *body recursions*: functions of `runtime/` and `rewrite/` that iterate over the bodies of instructions or layers.
@@ -38,7 +39,7 @@ PACKAGE = ROOT / "irrun"
 #: Operations whose number of files is reported.
 SAMPLES = ("FakeQuantize", "MatMul", "Convolution", "Gather", "LSTMSequence")
 #: Folders that translate names of another format.
-TRANSLATORS = ("export", "openvino", "ir/legacy")
+TRANSLATORS = ("export", "onnx_import", "openvino", "ir/legacy")
 #: The folder of generated cases, which name what they generate.
 CASES = "conformance/"
 #: Files that `tests/ops/kernel_table.py` writes.

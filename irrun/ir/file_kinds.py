@@ -10,20 +10,28 @@ import re
 import shlex
 from pathlib import Path
 
-__all__ = ["HEAD_SIZE", "MODEL_SUFFIXES", "explain_file", "explain_folder", "explain_path", "explain_weights"]
+__all__ = [
+    "HEAD_SIZE",
+    "MODEL_SUFFIXES",
+    "explain_file",
+    "explain_folder",
+    "explain_path",
+    "explain_weights",
+    "is_onnx",
+]
 
 #: Bytes at the start of a file that are looked at.
 HEAD_SIZE = 4096
 #: Entries of a folder that are looked at, and models in it that are named.
 MAX_ENTRIES, MAX_NAMES = 10_000, 3
 
-_IR_ONLY = "irrun reads OpenVINO IR (.xml)"
+_IR_ONLY = "irrun reads OpenVINO IR (.xml) and ONNX"
 _OVC = f"{_IR_ONLY}: convert it with `ovc {{path}}` (pip install openvino)"
 _COMPRESSED = "not a model: extract it first, with `{command} {{path}}`"
 _INPUT = "not a model: pass inputs with --input"
 
 # What a file is, and what to do. "{path}" is the file, quoted for a shell, and "{model}" the .xml next to it.
-_ONNX = ("an ONNX model", _OVC)
+_ONNX = ("an ONNX model", "irrun reads it if the name of the file ends in .onnx")
 _TENSORFLOW = ("a TensorFlow model", _OVC)
 _TFLITE = ("a TensorFlow Lite model", _OVC)
 _PADDLE = ("a PaddlePaddle model", _OVC)
@@ -153,6 +161,23 @@ def explain_path(path: Path) -> str | None:
             return explain_file(file.read(HEAD_SIZE), path)
     except OSError:
         return None
+
+
+def is_onnx(model: bytes | Path) -> bool:
+    """Return whether a model is in ONNX.
+
+    Args:
+        model: Its content, or its path, which ends in .onnx then.
+    """
+    if isinstance(model, bytes):
+        return model[:1] == b"\x08" and _identify(model[:HEAD_SIZE], None) is _ONNX
+    if model.suffix.lower() != ".onnx" or not model.is_file():
+        return False
+    try:
+        with model.open("rb") as file:
+            return _identify(file.read(HEAD_SIZE), model) is _ONNX
+    except OSError:  # which the reader reports
+        return False
 
 
 def explain_weights(head: bytes, path: Path) -> str | None:

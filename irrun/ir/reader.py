@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irrun._lazy import get_provider
 from irrun.activity import announce
 from irrun.arguments import check_flag, check_path
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.garbage import pause_collection
 from irrun.ir.constant import Constant
+from irrun.ir.file_kinds import is_onnx
 from irrun.ir.graph import BackEdge, Body, Edge, Graph, Layer, Port, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.structure import Finding, check_model, compare_shapes, compare_types, is_placeholder, raise_findings
@@ -54,12 +56,14 @@ def read_model(
     """Read a model. Nothing is computed, and weights are mapped into memory instead of read.
 
     Args:
-        model: The path of the .xml, or its content as bytes.
+        model: The path of the .xml or of an .onnx, or its content as bytes. The operators of an ONNX model are replaced
+            by operations of OpenVINO.
         weights: A path, bytes or an array; by default the .bin next to the .xml.
         check: Whether to check the structure: edges, port maps and cycles, and that the weights exist.
 
     Raises:
         ModelError: A file cannot be read or is invalid.
+        UnsupportedError: OpenVINO's operations cannot express nodes of an ONNX model; the message lists all of them.
     """
     result, findings = read_findings(model, weights, check=check)
     raise_findings(findings, result.path)
@@ -103,6 +107,12 @@ def _read_findings(
     contradictions: list[Finding] | None,
 ) -> tuple[Model, list[Finding]]:
     path = None if isinstance(model, bytes) else Path(model)
+    source = model if isinstance(model, bytes) else Path(model)
+    if is_onnx(source):
+        if weights is not None:
+            raise ModelError("expected no separate weights for an ONNX model", path=path)
+        imported: Model = get_provider("read_onnx")(source)
+        return imported, list(check_model(imported)) if check else []
     root = parse_bytes(model) if isinstance(model, bytes) else parse_file(Path(model))
     if root.tag.lower() != "net":  # <Net> in some of the oldest files
         raise ModelError(f"expected the root element <net>, found <{root.tag}>", path=path, line=root.sourceline)

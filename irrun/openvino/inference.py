@@ -14,12 +14,12 @@ from irrun.ir.graph import Edge, Graph, Layer, Port
 from irrun.ir.model import Model
 from irrun.ir.weights import Weights
 from irrun.openvino.layers import make_layer
-from irrun.openvino.output_types import get_output_types
 from irrun.openvino.ports import NodeData, Output, PortData
 from irrun.ops._support import registry
 from irrun.ops._support.card import Card
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
 from irrun.ops._support.operation import Operation
+from irrun.ops._support.output_types import get_output_types
 from irrun.ops.shape_rules import ShapeError, Value
 from irrun.runtime.shape_inference import infer_outputs
 

@@ -59,10 +59,10 @@ FILES = [
     ("model.xml", b"\n<!DOCTYPE html>\n<html lang='en'></html>", "is an HTML page, not the file itself"),
     ("model.xml", b"<HTML><body>Not found</body></HTML>", "is an HTML page, not the file itself"),
     ("model.xml", b"<?xml version='1.0'?><!-- a --><!DOCTYPE html PUBLIC 'a'><html/>", "is an HTML page"),
-    ("model.onnx", b"\x08\x0a\x12\x07pytorch", f"is an ONNX model; irrun reads OpenVINO IR (.xml): {OVC}"),
-    ("model.xml", b"\x08\x03:\x20" + bytes(32), f"is an ONNX model; irrun reads OpenVINO IR (.xml): {OVC}"),
-    ("my model.onnx", bytes(9), "is an ONNX model; irrun reads OpenVINO IR (.xml): convert it with `ovc '{path}'`"),
-    ("frozen.pb", NODE, f"is a TensorFlow model; irrun reads OpenVINO IR (.xml): {OVC}"),
+    ("model", b"\x08\x0a\x12\x07pytorch", "is an ONNX model; irrun reads it if the name of the file ends in .onnx"),
+    ("model.xml", b"\x08\x03:\x20" + bytes(32), "is an ONNX model; irrun reads it if the name of the file"),
+    ("my model.tflite", bytes(9), "is a TensorFlow Lite model; .*ONNX: convert it with `ovc '{path}'`"),
+    ("frozen.pb", NODE, f"is a TensorFlow model; irrun reads OpenVINO IR (.xml) and ONNX: {OVC}"),
     ("frozen", NODE, "is a TensorFlow model"),
     ("graph.pbtxt", b"node {\n  name: 'x'\n}\n", "is a TensorFlow model"),
     ("saved_model", b"\x08\x01\x12\x90\x01", "is a TensorFlow model"),
@@ -90,9 +90,9 @@ FILES = [
     ("model.xml", b"BZh91AY", "is compressed with bzip2"),
     ("model.xml", b"\xfd7zXZ\0\0", "is compressed with xz"),
     ("weights.bin", bytes(range(256)), "is not XML; .*pass the .xml of the model"),
-    ("config.json", b'{"a": 1}', "is JSON, not XML; irrun reads OpenVINO IR (.xml)"),
-    ("README.md", "# Größe\n".encode(), "is text, not XML; irrun reads OpenVINO IR (.xml)"),
-    ("model.xml", bytes(100), "is a binary file, not XML; irrun reads OpenVINO IR (.xml)"),
+    ("config.json", b'{"a": 1}', "is JSON, not XML; irrun reads OpenVINO IR (.xml) and ONNX"),
+    ("README.md", "# Größe\n".encode(), "is text, not XML; irrun reads OpenVINO IR (.xml) and ONNX"),
+    ("model.xml", bytes(100), "is a binary file, not XML; irrun reads OpenVINO IR (.xml) and ONNX"),
     ("model.xml", b"", "is empty; .*get it again"),
     ("x.npy", make_array(np.save), "is a file of NumPy arrays, not a model: pass inputs with --input"),
     ("x.npz", make_array(np.savez), "is a file of NumPy arrays, not a model: pass inputs with --input"),
@@ -237,12 +237,12 @@ def test_weights_may_begin_like_text(with_constant):
 )
 def test_commands_report_other_formats(arguments, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "model.onnx"
-    path.write_bytes(b"\x08\x0a\x12\x07pytorch")
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b"\x1c\0\0\0TFL3\0")
     code, out, err = call(capsys, *(word.format(path=path) for word in arguments.split()))
     assert (code, out) == (2, "")
-    message = f"{path} is an ONNX model; irrun reads OpenVINO IR (.xml): convert it with `ovc {path}`"
-    assert err == f"irrun: {message} (pip install openvino)\n"
+    message = "irrun reads OpenVINO IR (.xml) and ONNX: convert it with"
+    assert err == f"irrun: {path} is a TensorFlow Lite model; {message} `ovc {path}` (pip install openvino)\n"
 
 
 def test_compare_reports_onnx_models_that_do_not_load(tmp_path, capsys):

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["KINDS", "Outcome", "Suite", "compare_outputs", "list_tests", "run_test"]
+__all__ = ["KINDS", "Outcome", "Suite", "compare_outputs", "list_tests", "load_data_sets", "load_tests", "run_test"]
 
 #: The kinds of tests whose data is part of the package. Others download large models.
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
@@ -92,7 +92,7 @@ class Suite:
 
 def list_tests() -> list[str]:
     """Return the names of all tests, as kind/name."""
-    return sorted(_load_tests())
+    return sorted(load_tests())
 
 
 def run_test(name: str, plugin: Plugin = "always") -> Outcome:
@@ -105,13 +105,13 @@ def run_test(name: str, plugin: Plugin = "always") -> Outcome:
     import onnx
     import openvino as ov
 
-    test = _load_tests()[name]
+    test = load_tests()[name]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         path = Path(folder) / "model.xml"
         try:
             model = test.model if test.model is not None else onnx.load(Path(test.model_dir) / "model.onnx")
-            data_sets = list(_load_data_sets(test, model))
+            data_sets = list(load_data_sets(test, model))
             if not data_sets:
                 return Outcome(name, conversion_error="the test has no data")
             values = [v for inputs, expected in data_sets for v in (*inputs.values(), *expected)]
@@ -158,7 +158,8 @@ def _list_operations(path: Path) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def _load_tests() -> dict[str, Any]:
+def load_tests() -> dict[str, Any]:
+    """Return ONNX's test cases by name, as kind/name."""
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -175,7 +176,7 @@ def _get_core() -> Any:
     return core
 
 
-def _load_data_sets(test: Any, model: Any) -> Any:
+def load_data_sets(test: Any, model: Any) -> Any:
     """Yield (inputs by name, expected outputs) for each data set of a test."""
     names = [i.name for i in model.graph.input]
     if test.data_sets is not None:

@@ -410,18 +410,18 @@ def test_supported_layers_are_queried(ov: Any, classifier: Path) -> None:
 
 
 def test_other_formats_are_refused(irrun_ov: Any, tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
-    path.write_bytes(b"\x08\x0a\x12\x07pytorch")
-    message = rf"^{path} is an ONNX model; .*convert it with `ovc {path}` \(pip install openvino\)$"
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b"\x1c\0\0\0TFL3\n")
+    message = rf"^{path} is a TensorFlow Lite model; .*convert it with `ovc {path}` \(pip install openvino\)$"
     for read in (irrun_ov.Core().read_model, irrun_ov.Core().compile_model):
         with pytest.raises(RuntimeError, match=message):
             read(path)
-    with pytest.raises(RuntimeError, match=r"^this is an ONNX model"):
+    with pytest.raises(RuntimeError, match=r"^this is a TensorFlow Lite model"):
         irrun_ov.Core().read_model(path.read_bytes())
     with pytest.raises(RuntimeError, match="Could not open the file"):
-        irrun_ov.Core().read_model(tmp_path / "other.onnx")
+        irrun_ov.Core().read_model(tmp_path / "other.tflite")
     with pytest.raises(RuntimeError, match="Install openvino"):
-        irrun_ov.convert_model("model.onnx")
+        irrun_ov.convert_model("model.tflite")
 
 
 def test_profiling_names_the_layers(ov: Any, classifier: Path, image: np.ndarray) -> None:
