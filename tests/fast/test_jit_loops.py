@@ -264,6 +264,122 @@ def test_random_bodies(tmp_path, seed):
     compare(tmp_path, model, *runs, is_sensitive=True)
 
 
+# Single operations
+
+OPERATIONS = {
+    "ReduceSum": lambda x, n: [
+        o.reduce_sum(x, c([0]), False),
+        o.reduce_sum(x, c([-1]), True),
+        o.reduce_sum(n, c([1]), False),
+    ],
+    "ReduceMean": lambda x, n: [o.reduce_mean(x, c([0, 1]), True), o.reduce_mean(x, c([1]), False)],
+    "ReduceMax": lambda x, n: [o.reduce_max(x, c([1]), True), o.reduce_max(n, c([0]), False)],
+    "ReduceMin": lambda x, n: [o.reduce_min(x, c([0]), True), o.reduce_min(n, c([0, 1]), False)],
+    "ReduceProd": lambda x, n: [o.reduce_prod(o.tanh(x), c([1]), True), o.reduce_prod(n, c([0]), False)],
+    "ReduceL1": lambda x, n: [o.reduce_l1(x, c([1]), True), o.reduce_l2(x, c([0]), False)],
+    "ReduceLogical": lambda x, n: [
+        o.reduce_logical_and(o.greater(x, c(0.5, F32)), c([0]), False),
+        o.reduce_logical_or(o.less(n, c(-8)), c([1]), True),
+    ],
+    "integers": lambda x, n: [o.add(n, c(2)), o.subtract(c([[1], [2], [3], [4]]), n), o.multiply(n, n), o.negative(n)],
+    "extrema": lambda x, n: [o.maximum(n, c(1)), o.minimum(n, c([2, -3, 4, -5, 6, 7]))],
+    "Divide": lambda x, n: [o.divide(n, c(d)) for d in (3, -3, 1, -1, 0)] + [o.divide(c([7, -7, 5, -5, 1, 0]), n)],
+    "Divide toward zero": lambda x, n: [o.divide(n, c([3, -3, 1, -1, 2, 7]), auto_broadcast="NUMPY")],
+    "FloorMod": lambda x, n: [o.floor_mod(n, c([3, -3, 1, -1, 2, 7])), o.floor_mod(c(7), n)],
+    "Mod": lambda x, n: [o.mod(n, c([3, -3, 1, -1, 2, 7])), o.mod(c(-7), n)],
+    "comparisons": lambda x, n: [
+        f(a, b)
+        for f in (o.equal, o.not_equal, o.less, o.less_equal, o.greater, o.greater_equal)
+        for a, b in ((x, c(0.5, F32)), (n, c(2)))
+    ],
+    "logic": lambda x, n: [
+        f(o.greater(x, c(0, F32)), o.less(n, c(0))) for f in (o.logical_and, o.logical_or, o.logical_xor, o.equal)
+    ],
+    "Convert": lambda x, n: [
+        o.convert(v, to)
+        for v in (x, o.multiply(x, c([1e9, 1e20, -1e20, np.nan, np.inf, 0], F32)), n, o.greater(x, c(0, F32)))
+        for to in ("f32", "i32", "i64", "boolean")
+    ],
+    "Select": lambda x, n: [o.select(o.less(n, c(0)), x, c([[1.5]], F32)), o.select(o.greater(x, c(0, F32)), n, c(-9))],
+    "Tile": lambda x, n: [o.tile(x, c([2, 1])), o.tile(n, c([2, 1, 3]))],
+    "Broadcast": lambda x, n: [
+        o.broadcast(o.reduce_sum(x, c([1]), True), c([2, 4, 6])),
+        o.add(o.broadcast(o.slice(n, c([0]), c([1]), c([1]), c([0])), c([4, 6])), n),
+    ],
+    "ScatterUpdate": lambda x, n: [
+        o.scatter_update(x, c([2, 0], I32), c(np.ones((2, 6)), F32), c(0)),
+        o.scatter_update(n, c(5), c(np.arange(4)), c(1)),
+        o.scatter_update(o.less(n, c(0)), c([[1, 3], [0, 1]]), c(np.ones((2, 2, 6)), np.bool_), c(0)),
+    ],
+    "Gather": lambda x, n: [
+        o.gather(x, o.mod(n, c(9)), c(0)),
+        o.gather(x, o.mod(n, c(6)), c(1), 1),
+        o.gather(o.less(n, c(0)), c(-1), c(1)),
+        o.gather(n, c(0, I32), c(0)),
+    ],
+    "TopK": lambda x, n: [
+        v for a in (0, 1) for m in ("max", "min") for y in (x, n) for v in o.topk(y, c(3), a, m, "value").outputs()
+    ],
+    "TopK of NaN": lambda x, n: [
+        v
+        for m in ("max", "min")
+        for v in o.topk(
+            o.multiply(x, c([1, np.nan, np.inf, -np.inf, 0, np.nan], F32)), c(6), 1, m, "value", "i64"
+        ).outputs()
+    ],
+    "movement": lambda x, n: [
+        o.transpose(n, c([1, 0])),
+        o.concat([n, n], 0),
+        o.concat([o.transpose(x, c([1, 0])), c(np.ones((6, 1)), F32)], 1),
+        o.slice(x, c([5]), c([-7]), c([-2]), c([1])),
+        *o.split(n, c(1), 3).outputs(),
+        o.reshape(o.transpose(x, c([1, 0])), c([3, 8]), False),
+        o.squeeze(o.unsqueeze(o.less(n, c(0)), c([0, 2])), c([0])),
+    ],
+    "MatMul": lambda x, n: [
+        o.matmul(x, o.transpose(x, c([1, 0])), False, False),
+        o.matmul(x, x, True, False),
+        o.matmul(x, c(np.ones((5, 6)), F32), False, True),
+        o.matmul(c(np.ones((3, 5, 4)), F32), x, False, False),
+        o.matmul(o.broadcast(x, c([2, 4, 6])), o.broadcast(x, c([2, 4, 6])), False, True),
+    ],
+    "Softmax": lambda x, n: [f(x, a) for f in (o.softmax, o.log_softmax) for a in (0, 1, -1)],
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations(tmp_path, name):
+    rng = np.random.default_rng(0)
+    data, codes, state = o.parameter([9, 4, 6], F32), o.parameter([9, 4, 6], I64), o.parameter([1], F32)
+    x, n, s = o.parameter([1, 4, 6], F32), o.parameter([1, 4, 6], I64), o.parameter([1], F32)
+    values = OPERATIONS[name](o.squeeze(x, c([0])), o.squeeze(n, c([0])))
+    following = o.result(o.add(s, c([1], F32)))
+    results = [o.result(o.unsqueeze(v, c([0]))) for v in values]
+    iterator = o.tensor_iterator()
+    iterator.set_body(ov.Model([following, *results], [x, n, s]))
+    iterator.set_sliced_input(x, data.output(0), 0, 1, 1, -1, 0)
+    iterator.set_sliced_input(n, codes.output(0), 0, 1, 1, -1, 0)
+    iterator.set_merged_input(s, state.output(0), following.output(0))
+    outputs = [iterator.get_iter_value(following.output(0), -1)]
+    outputs += [iterator.get_concatenated_slices(r.output(0), 0, 1, 1, -1, 0) for r in results]
+    inputs = [draw(rng, 9, 4, 6), rng.integers(-9, 9, (9, 4, 6)), np.zeros(1, F32)]
+    extreme = [inputs[0], np.where(inputs[1] > 5, np.iinfo(I64).min, inputs[1]), inputs[2]]
+    compare(tmp_path, wrap([data, codes, state], outputs), inputs, *([extreme] if "ather" not in name else []))
+
+
+def test_indices_out_of_range_are_errors_of_the_plain_loop(tmp_path):
+    data, state = o.parameter([3, 1], I64), o.parameter([4], F32)
+
+    def step(x, states, _):
+        return [o.scatter_update(states[0], o.squeeze(x, c([0, 1])), c(5, F32), c(0)).output(0)]
+
+    model = wrap([data, state], make_iterator(step, data.output(0), [state.output(0)]))
+    compare(tmp_path, model, [np.array([[3], [0], [2]]), np.zeros(4, F32)])
+    fast, _ = compile_both(tmp_path, model)
+    with pytest.raises(irrun.IrrunError, match=r"ScatterUpdate.*in iteration 1 of.*index 4 is out of range"):
+        fast([np.array([[3], [4], [2]]), np.zeros(4, F32)])
+
+
 # Cells
 
 

@@ -15,12 +15,19 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.expressions.table import Step, evaluate_steps, find_call
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.body_plans import EMITTERS, BodyPlanner, BodyStep, BodyValue, emits
+from irrun.fast.jit.body_plans import EMITTERS, BodyPlanner, BodyStep, BodyValue, count_strides, emits
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.nests import LLVM_TYPES, Copy
 from irrun.fast.jit.product_kernels import VariableProductKernel
 from irrun.fast.jit.reductions import compile_softmax, make_row_task
-from irrun.fast.jit.row_kernels import compile_gather, compile_log_softmax, compile_small_product, compile_top_k
+from irrun.fast.jit.row_kernels import (
+    compile_gather,
+    compile_log_softmax,
+    compile_reduction,
+    compile_scatter,
+    compile_small_product,
+    compile_top_k,
+)
 from irrun.fast.jit.scalar_functions import find_scalar_function
 from irrun.fast.jit.tasks import Call, Task, make_base
 from irrun.ops._support.axes import normalize_axis, read_axis
@@ -166,6 +173,44 @@ def _broadcast(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
     return [replace(value, shape=shape, strides=tuple(0 if d != n else s for d, n, s in steps))]
 
 
+@emits("Tile")
+def _tile(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
+    value = planner.make_contiguous(planner.get(step.inputs[0]))
+    counts = [int(n) for n in _get_known(planner, step, 1).reshape(-1)]
+    rank = max(len(value.shape), len(counts))
+    counts = [1] * (rank - len(counts)) + counts
+    shape = (1,) * (rank - len(value.shape)) + value.shape
+    strides = count_strides(shape, value.dtype)
+    pairs = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
+    steps = tuple(n for stride in strides for n in (0, stride))
+    if min(counts) < 1:
+        raise NoKernelError("a value has no elements")
+    copy = planner.copy(replace(value, shape=pairs, strides=steps))
+    result = tuple(a * b for a, b in zip(counts, shape, strict=True))
+    return [replace(copy, shape=result, strides=count_strides(result, value.dtype))]
+
+
+@emits("ScatterUpdate")
+def _scatter(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
+    data = planner.get(step.inputs[0])
+    indices, updates = (planner.make_contiguous(planner.get(slot)) for slot in step.inputs[1:3])
+    axis = read_axis(_get_known(planner, step, 3), len(data.shape))
+    index_type = LLVM_TYPES.get(indices.dtype)
+    expected = data.shape[:axis] + indices.shape + data.shape[axis + 1 :]
+    if index_type not in ("i32", "i64") or updates.dtype != data.dtype:
+        raise NoKernelError("there is no compiled form of ScatterUpdate for these element types")
+    if [d for d in updates.shape if d != 1] != [d for d in expected if d != 1]:
+        raise NoKernelError("the shape of the updates does not match")
+    result = planner.copy(data)
+    unit, unit_size = ("float", 4) if data.dtype.itemsize % 4 == 0 else ("i8", 1)
+    inner = data.dtype.itemsize * math.prod(data.shape[axis + 1 :]) // unit_size
+    sizes = math.prod(data.shape[:axis]), data.shape[axis], math.prod(indices.shape), inner
+    places = [make_base(i) for i in range(4)]
+    task = Task([[Call(compile_scatter(unit, index_type), (*places, *sizes))]])
+    planner.add_task(task, [updates, indices, result, planner.get_status()])
+    return [result]
+
+
 @emits("Gather")
 def _gather(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
     data, indices = (planner.make_contiguous(planner.get(slot)) for slot in step.inputs[:2])
@@ -223,9 +268,7 @@ def _add_elementwise(planner: BodyPlanner, step: BodyStep) -> BodyValue:
             own = Step(call.name, tuple(range(len(operands))), call.parameters)
             return planner.add_elementwise(_Expression(own), operands)
     operands = [planner.get(slot) for slot in step.inputs]
-    function, dtype = find_scalar_function(
-        str(site.operation), site.attributes, [value.dtype for value in operands], _list_known(planner, step)
-    )
+    function, dtype = find_scalar_function(str(site.operation), site.attributes, [value.dtype for value in operands])
     return planner.add_elementwise(function, operands, dtype)
 
 
@@ -297,6 +340,53 @@ def _top_k(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
     task = Task([[Call(kernel, (*places, math.prod(shape[:-1]), length, count))]])
     planner.add_task(task, [data, values, indices])
     return [_swap_axes(values, axis), _swap_axes(indices, axis)]
+
+
+class _Reduction(NamedTuple):
+    """The arguments of `compile_reduction`, and the kinds of the types for which there is a kernel."""
+
+    name: str
+    kinds: str
+    before: str = ""
+    after: str = ""
+
+
+_REDUCTIONS = {
+    "ReduceSum": _Reduction("sum", "fi"),
+    "ReduceMean": _Reduction("sum", "f", after="mean"),
+    "ReduceProd": _Reduction("product", "fi"),
+    "ReduceMax": _Reduction("maximum", "fi"),
+    "ReduceMin": _Reduction("minimum", "fi"),
+    "ReduceL1": _Reduction("sum", "f", before="abs"),
+    "ReduceL2": _Reduction("sum", "f", before="square", after="root"),
+    "ReduceLogicalAnd": _Reduction("all", "b"),
+    "ReduceLogicalOr": _Reduction("any", "b"),
+}
+
+
+@emits(*_REDUCTIONS)
+def _reduce(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
+    reduction = _REDUCTIONS[step.site.operation.type]
+    data = planner.get(step.inputs[0])
+    rank = len(data.shape)
+    axes = list(dict.fromkeys(normalize_axis(int(n), rank) for n in _get_known(planner, step, 1).reshape(-1)))
+    type_ = LLVM_TYPES.get(data.dtype, "")
+    if data.dtype.kind not in reduction.kinds or not type_ or not axes:
+        raise NoKernelError(f"there is no compiled form of {step.site.operation} for these axes and types")
+    kept = [axis for axis in range(rank) if axis not in axes]
+    order = [*kept, *axes]
+    turned = replace(
+        data, shape=tuple(data.shape[i] for i in order), strides=tuple(data.strides[i] for i in order)
+    )  # fmt: skip
+    shape = tuple(data.shape[i] for i in kept)
+    if step.site.attributes.get("keep_dims", False):
+        shape = tuple(1 if i in axes else d for i, d in enumerate(data.shape))
+    result = planner.add_value(shape, data.dtype)
+    rows = math.prod(shape)
+    kernel = compile_reduction(reduction.name, type_, reduction.before, reduction.after)
+    task = Task([[Call(kernel, (make_base(0), make_base(1), rows, math.prod(data.shape) // rows))]])
+    planner.add_task(task, [planner.make_contiguous(turned), result])
+    return [result]
 
 
 # Products

@@ -22,7 +22,7 @@ from irrun.fast.jit.product_kernels import ProductKernel
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.schedules import ABSOLUTE, LoopSchedule
 from irrun.fast.jit.sequence_plans import Block, place_blocks
-from irrun.fast.jit.tasks import Address, Task
+from irrun.fast.jit.tasks import Address, Task, align_size
 from irrun.fast.specialization import CallSite
 from irrun.threads import get_thread_count
 
@@ -31,6 +31,8 @@ __all__ = ["EMITTERS", "BodyPlan", "BodyPlanner", "BodyStep", "BodyValue", "coun
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
+#: Bytes of the element that says whether inputs are invalid.
+STATUS_SIZE = 8
 _COPY = Copy()
 
 
@@ -103,6 +105,7 @@ class BodyPlan:
         tasks: The tasks with their arrays.
         varying: The numbers of the arrays whose addresses differ between iterations.
         kept: What addresses point to.
+        has_status: Whether tasks set the first element of the arena, an i64, where their inputs are invalid.
         schedules: The schedules by number of threads.
     """
 
@@ -112,6 +115,7 @@ class BodyPlan:
     tasks: list[tuple[Task, list[Address | int]]]
     varying: frozenset[int]
     kept: list[Any]
+    has_status: bool
     schedules: dict[int, LoopSchedule] = field(default_factory=dict)
 
     def get_schedule(self, varying: Sequence[int]) -> LoopSchedule:
@@ -147,6 +151,7 @@ class BodyPlanner:
         self._kept: list[Any] = []
         self._copies: dict[BodyValue, BodyValue] = {}
         self._constants: dict[int, BodyValue] = {}
+        self._status: BodyValue | None = None
         for number, (slot, layout) in enumerate(inputs.items(), 1):
             block = Block(0, 0, 0, layout.shape, Address(number))
             self.values[slot] = BodyValue(*layout, block)
@@ -187,6 +192,13 @@ class BodyPlanner:
         block = Block(dtype.itemsize * math.prod(shape), number, number, shape)
         self._blocks.append(block)
         return BodyValue(shape, count_strides(shape, dtype), dtype, block)
+
+    def get_status(self) -> BodyValue:
+        """Return the element that tasks set where their inputs are invalid; the plain loop then says what is."""
+        if self._status is None:
+            block = Block(STATUS_SIZE, 0, 0, (1,), Address(0))
+            self._status = BodyValue((1,), (STATUS_SIZE,), np.dtype(np.int64), block)
+        return self._status
 
     def make_contiguous(self, value: BodyValue) -> BodyValue:
         """Return a value, or a copy if it is not contiguous."""
@@ -280,7 +292,12 @@ class BodyPlanner:
             layouts[slot] = StridedLayout(value.shape, count_strides(value.shape, value.dtype), value.dtype)
         if not self._tasks:
             raise NoKernelError("the body computes nothing")
-        arena_size = place_blocks([block for block in self._blocks if block.place is None])
+        inner = [block for block in self._blocks if block.place is None]
+        arena_size = place_blocks(inner)
+        if self._status is not None:
+            arena_size += align_size(STATUS_SIZE)
+            for block in inner:
+                block.place = None if block.place is None else block.place.move(align_size(STATUS_SIZE))
         tables: list[list[Address]] = []
         tasks: list[tuple[Task, list[Address | int]]] = []
         for task, arrays in self._tasks:
@@ -296,7 +313,7 @@ class BodyPlanner:
             tasks.append((task, places))
         numbers = {place.base for slot in varying if (place := self.values[slot].block.place) is not None}
         numbers.update(range(first, first + len(results)))
-        return BodyPlan(arena_size, layouts, tables, tasks, frozenset(numbers), self._kept)
+        return BodyPlan(arena_size, layouts, tables, tasks, frozenset(numbers), self._kept, self._status is not None)
 
 
 def _locate_operand(operand: Operand, inputs: Sequence[BodyValue]) -> tuple[BodyValue | None, int]:

@@ -345,8 +345,9 @@ class _BoundLoop:
         if self._condition is not None:
             rows = 1
         arena = np.empty(self._plan.arena_size + 64, np.uint8)
-        address = get_address(arena)
-        addresses = [address + -address % 64] + [0] * (self._array_count - 1)
+        first = -get_address(arena) % 64
+        arena[first : first + 8] = 0  # the status
+        addresses = [get_address(arena) + first] + [0] * (self._array_count - 1)
         for number, slot in self._fixed:
             addresses[number] = known[slot]
         run = schedule.start(addresses, rows)
@@ -367,6 +368,8 @@ class _BoundLoop:
             if not done and self._edges:
                 varying[0, self._edge_columns] = [known[slot] for slot in self._edges]
             run.run(n, varying)
+            if self._plan.has_status and arena[first]:
+                raise NoKernelError("an index is out of range")
             done += n
             elapsed = time.perf_counter() - before
             step = max(1, min(rows, 4 * n, int(n * MAX_SECONDS / max(elapsed, 1e-9))))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,14 @@ from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.reductions import fold, reduce_row, sum_row, take_larger
 
-__all__ = ["compile_gather", "compile_log_softmax", "compile_small_product", "compile_top_k"]
+__all__ = [
+    "compile_gather",
+    "compile_log_softmax",
+    "compile_reduction",
+    "compile_scatter",
+    "compile_small_product",
+    "compile_top_k",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -43,9 +51,36 @@ def compile_gather(unit: str, index_type: str) -> Kernel:
             target = f.offset(p["result"], (outer * p["count"] + number) * inner, unit)
             f.choose(
                 is_inside,
-                lambda source=source, target=target: _fill(f, inner, unit, target, source),  # type: ignore[misc]
-                lambda target=target: _fill(f, inner, unit, target, None),  # type: ignore[misc]
+                lambda: _fill(f, inner, unit, target, source),
+                lambda: _fill(f, inner, unit, target, None),
             )
+    return compile_function(f)
+
+
+@functools.cache
+def compile_scatter(unit: str, index_type: str) -> Kernel:
+    """Return the kernel that copies slices to the places of their indices, and sets a status if one is out of range.
+
+    Args:
+        unit: See `compile_gather`.
+        index_type: "i32" or "i64".
+    """
+    pointers, integers = ("updates", "indices", "result", "status"), ("outer", "size", "count", "inner")
+    f = Function("scatter", [*((n, "ptr") for n in pointers), *((n, "i64") for n in integers)], get_lanes())
+    p = f.parameters
+    inner = p["inner"]
+    with f.loop(0, p["outer"]) as outer, f.loop(0, p["count"]) as number:
+        index = f.load(f.offset(p["indices"], number, index_type), index_type)
+        if index_type != "i64":
+            index = f.convert("sext", index, "i64")
+        is_inside = f.compare("sge", index, 0) & f.compare("slt", index, p["size"])
+        source = f.offset(p["updates"], (outer * p["count"] + number) * inner, unit)
+        target = f.offset(p["result"], (outer * p["size"] + index) * inner, unit)
+        f.choose(
+            is_inside,
+            lambda: _fill(f, inner, unit, target, source),
+            lambda: f.store(f.integer(1), p["status"]),
+        )
     return compile_function(f)
 
 
@@ -138,6 +173,84 @@ def compile_log_softmax() -> Kernel:
             f.store((load(position, mask) - largest) - logarithm, f.offset(target, position), mask)
 
         apply_to_row(f, length, subtract)
+    return compile_function(f)
+
+
+#: The largest finite f32.
+MAX_F32 = float(np.finfo(np.float32).max)
+
+
+class _Reduction(NamedTuple):
+    """A reduction of rows.
+
+    Attributes:
+        initial: The value without elements, of floats and of integers.
+        combine: Combines a value with an element; NaN does not change extrema.
+    """
+
+    initial: tuple[float, int]
+    combine: Callable[[Function, Value, Value], Value]
+
+
+def _choose(condition: str) -> Callable[[Function, Value, Value], Value]:
+    """Return the choice of an element where it compares with a value."""
+
+    def combine(f: Function, value: Value, element: Value) -> Value:
+        own = f"o{condition}" if element.is_float else f"s{condition}"
+        return f.select(f.compare(own, element, value), element, value)
+
+    return combine
+
+
+_REDUCTIONS = {
+    "sum": _Reduction((0.0, 0), lambda f, a, b: a + b),
+    "product": _Reduction((1.0, 1), lambda f, a, b: a * b),
+    "maximum": _Reduction((-MAX_F32, -(1 << 63)), _choose("gt")),
+    "minimum": _Reduction((np.inf, (1 << 63) - 1), _choose("lt")),
+    "all": _Reduction((1.0, 1), lambda f, a, b: a & b),
+    "any": _Reduction((0.0, 0), lambda f, a, b: a | b),
+}
+
+
+@functools.cache
+def compile_reduction(name: str, type_: str, before: str = "", after: str = "") -> Kernel:
+    """Return the kernel that reduces contiguous rows.
+
+    Args:
+        name: "sum", "product", "maximum", "minimum", or "all" and "any" of booleans, which are bytes of 0 and 1.
+        type_: The type of the elements.
+        before: What is computed of each f32 before: "abs" or "square".
+        after: What is computed of the result: "mean" or "root".
+    """
+    f = Function("reduce", [("data", "ptr"), ("result", "ptr"), ("rows", "i64"), ("length", "i64")], get_lanes())
+    p = f.parameters
+    reduction, length = _REDUCTIONS[name], p["length"]
+    with f.loop(0, p["rows"]) as row:
+        source, target = f.offset(p["data"], row * length, type_), f.offset(p["result"], row, type_)
+        if type_ == "float":
+
+            def load(position: Value, mask: Value | None, source: Value = source) -> Value:
+                value = f.load(f.offset(source, position), f.vector, mask)
+                if before == "abs":
+                    return f.call_math("fabs", value)
+                return value * value if before == "square" else value
+
+            def combine(a: Value, b: Value) -> Value:
+                return reduction.combine(f, a, b)
+
+            result = reduce_row(f, length, reduction.initial[0], load, combine, lambda x: fold(f, x, combine))
+            if after == "mean":
+                result = result / f.convert("sitofp", length, "float")
+            elif after == "root":
+                result = f.call_math("sqrt", result)
+            f.store(result, target)
+        else:
+            limit = 1 << (int(type_[1:]) - 1)
+            total = f.variable(type_, 0)
+            total.set(max(-limit, min(reduction.initial[1], limit - 1)))
+            with f.loop(0, length) as number:
+                total.set(reduction.combine(f, total.get(), f.load(f.offset(source, number, type_), type_)))
+            f.store(total.get(), target)
     return compile_function(f)
 
 

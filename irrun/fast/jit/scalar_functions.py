@@ -28,14 +28,12 @@ class _Row(NamedTuple):
         operand_count: The number of operands.
         kinds: The kinds of NumPy types that its operands may have.
         compares: Whether the result is a boolean; otherwise it has the type of the last operand.
-        divides: Whether the second operand is a divisor.
     """
 
     emit: Emit
     operand_count: int = 2
     kinds: str = "i"
     compares: bool = False
-    divides: bool = False
 
 
 #: Operation -> function.
@@ -73,7 +71,7 @@ class ScalarFunction(NamedTuple):
 
 
 def find_scalar_function(
-    operation: str, attributes: Mapping[str, Any], dtypes: Sequence[DType], constants: Sequence[Array | None]
+    operation: str, attributes: Mapping[str, Any], dtypes: Sequence[DType]
 ) -> tuple[ScalarFunction, DType]:
     """Return the function that computes an operation, and the type of its result.
 
@@ -81,7 +79,6 @@ def find_scalar_function(
         operation: Type with version.
         attributes: The attributes.
         dtypes: The types of the inputs.
-        constants: The values of the inputs that are known.
 
     Raises:
         NoKernelError: There is none.
@@ -98,19 +95,14 @@ def find_scalar_function(
         raise NoKernelError(f"there is no compiled form of {operation} for these element types")
     if operation == "Select-1" and dtypes[0] != BOOL:
         raise NoKernelError("the condition is not boolean")
-    if row.divides:
-        divisor = constants[1]
-        if divisor is None or not divisor.size or (divisor <= 0).any():
-            raise NoKernelError("the divisor is not a positive constant")
-        if not attributes.get("m_pythondiv", True):
-            raise NoKernelError("quotients are rounded toward zero")
-    return ScalarFunction(operation), BOOL if row.compares else own[-1]
+    name = operation if attributes.get("m_pythondiv", True) else f"{operation} toward zero"
+    return ScalarFunction(name), BOOL if row.compares else own[-1]
 
 
 def _find_conversion(source: DType, destination: ElementType) -> tuple[ScalarFunction, DType]:
     target = destination.dtype
     types = {F32: "float", I32: "i32", I64: "i64", BOOL: "i1"}
-    if source not in types or target not in types or (source == F32 and target in (I32, I64)):
+    if source not in types or target not in types:
         raise NoKernelError(f"there is no compiled form of the conversion from {source} to {target}")
     return ScalarFunction("Convert-1", types[target]), np.dtype(target)
 
@@ -124,6 +116,11 @@ def _convert(f: Function, x: Value, target: str) -> Value:
         return f.convert("uitofp" if x.type == "i1" else "sitofp", x, target)
     if x.type == "i1":
         return f.convert("zext", x, target)
+    if x.is_float:  # values out of range and NaN become the lowest integer
+        limit = float(1 << (int(target[1:]) - 1))
+        fits = f.compare("oge", x, -limit) & f.compare("olt", x, limit)
+        whole = f.convert("fptosi", f.select(fits, x, 0.0), target)
+        return f.select(fits, whole, -(1 << (int(target[1:]) - 1)))
     return f.convert("trunc" if target == "i32" else "sext", x, target)
 
 
@@ -156,23 +153,49 @@ _computes("LogicalNot-1", operand_count=1, kinds="b", compares=True)(lambda f, a
 _computes("Select-1", operand_count=3, kinds="ifb")(lambda f, condition, a, b: f.select(condition, a, b))
 
 
-def _remainder(f: Function, a: Value, b: Value) -> Value:
-    return f.emit(a.type, f"srem {a.type} {a}, {b}")
+def _divide_safely(f: Function, a: Value, b: Value) -> tuple[Value, Value]:
+    """Return the quotient, rounded toward zero, and the remainder.
+
+    Processors stop programs that divide by 0, or the lowest integer by -1.
+    """
+    is_minus_one = f.compare("eq", b, -1)
+    divisor = f.select(is_minus_one | f.compare("eq", b, 0), f.coerce(1, b.type), b)
+    quotient = f.select(is_minus_one, f.coerce(0, a.type) - a, a / divisor)
+    return quotient, f.emit(a.type, f"srem {a.type} {a}, {divisor}")
 
 
-@_computes("FloorMod-1", divides=True)
+def _define(f: Function, value: Value, b: Value) -> Value:
+    """Return a quotient or remainder, or the lowest integer where the divisor is 0."""
+    lowest = -(1 << (int(value.type[1:]) - 1))
+    return f.select(f.compare("eq", b, 0), f.coerce(lowest, value.type), value)
+
+
+def _is_uneven(f: Function, rest: Value, b: Value) -> Value:
+    """Return whether a remainder is not 0, and has another sign than the divisor."""
+    return f.compare("ne", rest, 0) & f.compare("slt", rest ^ b, 0)
+
+
+@_computes("FloorMod-1")
 def _floor_mod(f: Function, a: Value, b: Value) -> Value:
-    """Compute the remainder with the sign of a positive divisor."""
-    rest = _remainder(f, a, b)
-    return f.select(f.compare("slt", rest, 0), rest + b, rest)
+    """Compute the remainder with the sign of the divisor."""
+    rest = _divide_safely(f, a, b)[1]
+    return _define(f, f.select(_is_uneven(f, rest, b), rest + b, rest), b)
 
 
-_computes("Mod-1", divides=True)(_remainder)
+@_computes("Mod-1")
+def _mod(f: Function, a: Value, b: Value) -> Value:
+    """Compute the remainder with the sign of the dividend."""
+    return _define(f, _divide_safely(f, a, b)[1], b)
 
 
-@_computes("Divide-1", divides=True)
+@_computes("Divide-1")
 def _divide(f: Function, a: Value, b: Value) -> Value:
-    """Compute the quotient by a positive divisor, rounded down."""
-    quotient = a / b
-    is_lower = f.compare("slt", _remainder(f, a, b), 0)
-    return f.select(is_lower, quotient - 1, quotient)
+    """Compute the quotient, rounded down."""
+    quotient, rest = _divide_safely(f, a, b)
+    return _define(f, f.select(_is_uneven(f, rest, b), quotient - 1, quotient), b)
+
+
+@_computes("Divide-1 toward zero")
+def _divide_toward_zero(f: Function, a: Value, b: Value) -> Value:
+    """Compute the quotient, rounded toward zero."""
+    return _define(f, _divide_safely(f, a, b)[0], b)
