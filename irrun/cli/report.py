@@ -14,6 +14,7 @@ from irrun.cli.options import RunOptions, against_option, choose_reference, run_
 
 if TYPE_CHECKING:
     from irrun.inspection.report.data import Report
+    from irrun.ir.model import Model
 
 __all__ = ["command"]
 
@@ -76,7 +77,11 @@ def command(
 
     reference = choose_reference(against, compared, "--compare")
     progress = ProgressLine(model.name)
-    source = options.read_model(model)
+    notes: list[str] = []
+    if options.inputs.specs or not (reference is None or reference.lower().endswith(".xml")):
+        source = options.read_model(model)
+    else:
+        source = _read_structure(model, options, notes)
     output = output or Path(f"{model.stem}.html" if kind == "html" else f"{model.stem}.graph.json")
     beside = None if other is None else options.read_reference(str(other), source)
     compared_with = None if reference is None else options.read_reference(reference, source)
@@ -93,12 +98,28 @@ def command(
             tensor_bytes=parse_size(tensors, "--tensors", accepts_zero=True) or 0,
             **vars(options.settings),
         )
+    report.notes.extend(notes)
     if kind == "html":
         _write_page(report, output)
     else:
         _write_model_explorer(report, output)
     if report.error is not None:
         raise report.error
+
+
+def _read_structure(path: Path, options: RunOptions, notes: list[str]) -> Model:
+    """Read a model whose weights may be missing, which is noted."""
+    from irrun.ir.reader import read_findings
+    from irrun.ir.structure import raise_findings
+
+    source, findings = read_findings(path, options.weights)
+    if source.inputs:  # otherwise the model runs
+        missing = [finding for finding in findings if finding.message.startswith("the weights file ")]
+        notes.extend(str(finding) for finding in missing)
+        findings = [finding for finding in findings if finding not in missing]
+    raise_findings(findings, source.path)
+    options.shapes.apply(source)
+    return source
 
 
 def _write_page(report: Report, output: Path) -> None:

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from ir_text import chain, layer, net, port, write
 
 import irrun
+from inspection.graphs import Row, make_graph
 from irrun.cli.report import command
 from irrun.inspection import compare, record
 from irrun.inspection.report import make_report
@@ -37,6 +38,8 @@ from irrun.inspection.report.structure import Structure
 from irrun.inspection.report.summaries import make_histogram, shorten, summarize
 from irrun.inspection.report.tensors import TensorStore
 from irrun.ir.graph import Layer
+from irrun.ir.model import Model
+from irrun.ir.weights import Weights
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "date_translation"
 
@@ -204,6 +207,24 @@ def test_values_of_the_reference_are_those_that_differ(tmp_path):
     stored = np.load(io.BytesIO(zlib.decompress(b64decode(data["tensors"][output["tensor"]]))))
     np.testing.assert_array_equal(stored, irrun.compile_model(make(1.0), optimize=False)(value)[1])
     assert data["tensors"][output["reference"]["tensor"]]
+
+
+def test_statistics_of_large_constants_without_a_run_are_of_a_sample(tmp_path):
+    graph = make_graph(
+        Row("x", "Parameter", shapes=[[1, 600]]),
+        Row("weights", "Constant", value=np.arange(600 * 600, dtype=np.float32).reshape(600, 600)),
+        Row("bias", "Constant", value=np.float32([3, 5])),
+        Row("product", "MatMul", ["x", "weights"]),
+        Row("sum", "Add", ["product", "bias"]),
+        Row("y", "Result", ["sum"]),
+    )
+    data = collect_report(Model(graph, Weights())).to_json()
+    large, small = (data["values"][find_layer(data, name)][""]["outputs"][0] for name in ("weights", "bias"))
+    assert large["shape"] == [600, 600]
+    assert large["sampled"] == 120_000
+    assert large["stats"][:2] == [0, 359_997]
+    assert "sampled" not in small
+    assert small["stats"][:3] == [3, 5, 4]
 
 
 def test_pairs_list_what_differs_and_what_has_no_match(tmp_path):
@@ -497,6 +518,16 @@ def test_command_writes_one_file(tmp_path):
     assert result.output.startswith(f"wrote {output} (")
     assert list(tmp_path.iterdir()) == [output]
     assert output.stat().st_size < 3_000_000
+
+
+def test_command_shows_the_structure_of_a_model_without_its_weights(tmp_path):
+    path = tmp_path / "model.xml"
+    path.write_bytes((EXAMPLE / "model.xml").read_bytes())
+    result = CliRunner().invoke(command, [str(path), "-o", str(tmp_path / "graph.html")])
+    assert result.exit_code == 0, result.output
+    data = read_data((tmp_path / "graph.html").read_text(encoding="utf-8"))
+    assert len(data["layers"]) == 150
+    assert "model.bin is missing" in " ".join(data["notes"])
 
 
 def test_command_writes_files_for_model_explorer(tmp_path):

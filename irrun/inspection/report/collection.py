@@ -31,6 +31,8 @@ MAX_VALUES = 30_000
 MAX_PICTURE_BYTES = 1_200_000
 #: Bytes of constants whose statistics are computed without a run.
 MAX_CONSTANT_BYTES = 1 << 30
+#: Elements of constants that statistics are of without a run, at about this many even distances.
+MAX_SAMPLES = 1 << 18
 #: Maximum number of images: of inputs and outputs.
 MAX_IMAGES = 12
 
@@ -143,7 +145,7 @@ class Collector:
         return iteration < self.max_iterations
 
     def collect_constants(self) -> None:
-        """Add the values of constants without a run, as many as fit into `MAX_CONSTANT_BYTES`."""
+        """Add values of constants without a run, as many as fit into `MAX_CONSTANT_BYTES`; samples of large ones."""
         remaining = MAX_CONSTANT_BYTES
         for layer in self.structure.layers:
             constant = layer.constant
@@ -152,7 +154,19 @@ class Collector:
             remaining -= len(constant.data)
             if remaining >= 0:
                 with contextlib.suppress(IrrunError):  # validation reports it
-                    self.add(layer, [constant.to_array()])
+                    self._add_constant(layer, constant.to_array())
+
+    def _add_constant(self, layer: Layer, value: Array) -> None:
+        record = self._make_record(layer, "", 1)
+        if record is None:
+            return
+        step = -(-value.size // MAX_SAMPLES) | 1 if value.size > MAX_SAMPLES else 1
+        summary = summarize(value.reshape(-1)[::step])
+        if step > 1:
+            summary["sampled"] = summary["shape"][0]
+        summary.update(shape=list(value.shape), bytes=int(value.nbytes))
+        self._constants.append((value, summary))
+        record["outputs"] = [summary]
 
     def keep_constants(self) -> None:
         """Keep the full values of constants as far as other values leave room for them."""

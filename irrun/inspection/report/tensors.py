@@ -17,6 +17,9 @@ Array = np.ndarray[Any, Any]
 
 #: Compressed bytes of the tensors of a report, unless the caller wants more.
 DEFAULT_TENSOR_BYTES = 1_200_000
+#: Bytes from which the size of a compressed tensor is estimated, and the level of compression.
+SAMPLED_BYTES = 1 << 16
+LEVEL = 3
 
 
 class TensorStore:
@@ -46,7 +49,7 @@ class TensorStore:
         available = self._remaining
         if is_preferred:
             available += sum(len(self._blobs[i] or b"") for i in self._replaceable)
-        blob = _compress(value) if value.nbytes <= 16 * available else None
+        blob = _compress(value) if _estimate_size(value) <= available else None
         if blob is None or len(blob) > available:
             self.omitted += 1
             return
@@ -70,10 +73,19 @@ class TensorStore:
         self.omitted += 1
 
 
+def _estimate_size(value: Array) -> float:
+    """Return the size of a compressed value, from that of a part of it."""
+    if value.nbytes <= 4 * SAMPLED_BYTES:
+        return 0
+    middle = value.size // 2
+    part = value.reshape(-1)[middle : middle + SAMPLED_BYTES // value.dtype.itemsize]
+    return value.nbytes * len(zlib.compress(part.tobytes(), LEVEL)) / part.nbytes
+
+
 def _compress(value: Array) -> bytes:
     """Return a zlib stream of an .npy file. Types that NumPy does not have become f32."""
     stream = io.BytesIO()
     is_standard = value.dtype.isbuiltin == 1 and not value.dtype.fields
     array = value if is_standard else widen(value).astype(np.float32)
     np.save(stream, np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"))), allow_pickle=False)
-    return zlib.compress(stream.getvalue(), 3)
+    return zlib.compress(stream.getvalue(), LEVEL)

@@ -264,7 +264,7 @@ function showStart() {
   else if (cause) {
     revealLayer(cause.layer, { focus: false, tag: cause.tag });
     chooseView("panel"); // on narrow screens, which show one part
-  } else fitView({ animate: false, minScale: 0.5 });
+  } else fitView({ animate: false, minScale: 0.42 });
 }
 
 /** Returns the key after the # of the address: report.html#loop[2]/layer. */

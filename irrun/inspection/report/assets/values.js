@@ -24,7 +24,8 @@ function createValue(output, name) {
   const grid = create("div.statistics");
   const items = output.stats ? [["min", min], ["max", max], ["mean", mean], ["std", std]] : [];
   for (const [label, value] of items) grid.append(create("div", {}, create("span", {}, label), create("b", {}, formatNumber(value) || "–")));
-  if (zeros) grid.append(create("div", {}, create("span", {}, "zeros"), create("b", {}, `${formatNumber((100 * zeros) / count, 3)} %`)));
+  if (zeros) grid.append(create("div", {}, create("span", {}, "zeros"), create("b", {}, `${formatNumber((100 * zeros) / (output.sampled ?? count), 3)} %`)));
+  if (output.sampled) grid.append(create("p.muted.sampled", {}, `of a sample of ${output.sampled.toLocaleString("en")} elements`));
   const warning = warnings.filter(Boolean).join(", ");
   return create(
     "div.value-box",
