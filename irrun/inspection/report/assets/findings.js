@@ -2,6 +2,8 @@
 
 /** Rows of the list that are shown beside the details of a layer. */
 const SHOWN_CAUSES = 4;
+/** Rows of the list in the overview. */
+const LISTED_CAUSES = 200;
 
 /** What was found: one entry per layer that adds an error, and its number in the drawing. */
 const causes = (data.reference?.causes ?? []).map((cause, index) => ({ ...cause, rank: index + 1 }));
@@ -34,9 +36,11 @@ function describeFindings({ isShort = false } = {}) {
   }
   const many = `${causes.length} layers add an error, those with the largest effect on the outputs first:`;
   box.append(create("p", {}, causes.length === 1 ? "One layer adds an error:" : many));
-  const shown = isShort ? causes.slice(0, SHOWN_CAUSES) : causes;
+  const shown = causes.slice(0, isShort ? SHOWN_CAUSES : LISTED_CAUSES);
   box.append(create("ol.causes", {}, ...shown.map(describeCause)));
-  if (shown.length < causes.length) {
+  if (shown.length < causes.length && !isShort) {
+    box.append(create("p.muted", {}, `and ${causes.length - shown.length} more; sort the table by their errors to see them`));
+  } else if (shown.length < causes.length) {
     const more = create("button.link", { type: "button" }, `all ${causes.length} layers`);
     more.addEventListener("click", () => selectNode(null));
     box.append(more);

@@ -228,10 +228,11 @@ function placeInColumn(graph) {
 /** Opens the largest groups until the structure of the model is visible: a few dozen nodes, none with most layers. */
 function openFirstGroups({ limit = other ? 170 : 64, few = other ? 16 : 8, share = other ? 0.08 : 0.15 } = {}) {
   const isGroup = (node) => node.kind === "group";
+  const isSection = (node) => /^layers \d/.test(node.label); // of a large group, the first one of which comes first
   let visible = root.members.length;
   const closed = root.members.filter(isGroup);
   while (closed.length) {
-    closed.sort((a, b) => b.layers.length - a.layers.length);
+    closed.sort((a, b) => (isSection(a) && isSection(b) ? a.layers[0] - b.layers[0] : b.layers.length - a.layers.length));
     const node = closed.shift();
     const isSmall = node.layers.length < share * root.layers.length && visible >= few;
     if (isSmall || visible + node.members.length > limit) continue;

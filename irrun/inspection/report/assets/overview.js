@@ -20,7 +20,7 @@ function describeRun() {
         ["Name", data.model.names[1]],
         ["IR version", String(data.model.version)],
         ["Layers", `${drawn.length.toLocaleString("en")}, and ${formatCount(own.length - drawn.length, "constant")}`],
-        ["Weights", formatBytes(drawn.reduce((sum, number) => sum + (readWeights(number) ?? 0), 0))],
+        ["Weights", formatBytes(drawn.reduce((sum, number) => sum + (readWeights(number) ?? 0), 0) || null)],
         ["Run time", describeRunTime()],
       ]),
     ),

@@ -30,12 +30,13 @@ function listConstantDifferences(number, depth = 0) {
   return [...(other.differences[number] ?? []).map((text) => `constant ${layers[number].name}: ${text}`), ...inner];
 }
 
-/** Returns 0 for a layer that equals its match, 1 for one that differs, and 2 for one without a match. */
-function readDifference(number) {
-  if (!other || layers[number].constant) return undefined;
+/** For each layer: 0 if it equals its match, 1 if it differs, and 2 if it has no match. */
+const differences = layers.map((layer, number) => {
+  if (!other || layer.constant) return undefined;
   if (unmatched.has(number)) return 2;
   return listDifferences(number).length ? 1 : 0;
-}
+});
+const readDifference = (number) => differences[number];
 
 const DIFFERENCE_TEXTS = ["equal", "differs", "only here"];
 
@@ -49,7 +50,7 @@ function describePair({ isShort = false } = {}) {
   const kind = differing.length ? "error" : "good";
   const title = differing.length ? `${formatCount(differing.length, "layer")} ${differing.length === 1 ? "differs" : "differ"}` : "Nothing differs";
   const box = create(`section.findings.${kind}`, { "aria-label": "Differences" }, create("strong.verdict", {}, title));
-  const shown = differing.slice(0, isShort ? SHOWN_CAUSES : 200);
+  const shown = differing.slice(0, isShort ? SHOWN_CAUSES : LISTED_CAUSES);
   const describe = (number) => {
     const isSelected = selection.node && [layerNodes[number], layerNodes[partners.get(number)]].includes(selection.node);
     const text = unmatched.has(number) ? `only in ${names[Number(isOfOther(number))]}` : listDifferences(number).join("; ");
@@ -70,10 +71,10 @@ function describePartner(number) {
   const name = (isOfOther(number) ? data.model : other).names[0];
   const partner = partners.get(number);
   if (partner === undefined) return section("Other model", create("p.muted", {}, `${name} has no such layer.`));
-  const differences = listDifferences(number);
-  const list = create("ul", {}, ...differences.map((text) => create("li", {}, text)));
+  const texts = listDifferences(number);
+  const list = create("ul", {}, ...texts.map((text) => create("li", {}, text)));
   const link = create("p", {}, `in ${name}: `, createLink(partner, layers[partner].key));
-  return section("Other model", link, differences.length ? list : create("p.muted", {}, "no difference"));
+  return section("Other model", link, texts.length ? list : create("p.muted", {}, "no difference"));
 }
 
 /** Returns the group or layer of the other model that stands for a node, or undefined. */

@@ -75,7 +75,7 @@ function describeGroup(node) {
 /** Returns the groups and bodies that contain a node, as links. */
 function createPath(node) {
   const path = create("nav.path", { "aria-label": "Groups" });
-  const overview = create("button.link", { type: "button" }, data.model.names[0]);
+  const overview = create("button.link", { type: "button" }, other ? "both models" : data.model.names[0]);
   overview.addEventListener("click", () => selectNode(null));
   path.append(overview);
   for (const ancestor of getAncestors(node)) {

@@ -109,7 +109,7 @@ function updateTable() {
     if (index === column) cell.setAttribute("aria-sort", descending ? "descending" : "ascending");
     else cell.removeAttribute("aria-sort");
   });
-  const total = layerNodes.filter(Boolean).length;
+  const total = layerNodes.filter((node) => node && isListed(node.layer)).length;
   const { length } = tableState.rows;
   setText(tableCount, length === total ? formatCount(total, "layer") : `${length} of ${formatCount(total, "layer")}`);
   renderRows();
