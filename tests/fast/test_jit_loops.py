@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import irrun
+from irrun.fast.jit import recurrences
 from irrun.fast.jit.body_kernels import CellKernel
 from irrun.fast.jit.cell_sequences import CellSequenceKernel
 from irrun.fast.jit.compiled_loops import CompiledLoop
@@ -225,7 +226,7 @@ def add_cell(rng, kind, x, state, memory):
     return [*cell.outputs(), memory]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(16))
 def test_random_bodies(tmp_path, seed):
     rng = np.random.default_rng(seed)
     rows, columns, count = int(rng.integers(1, 5)), int(rng.choice([1, 4, 17, 24])), int(rng.choice([1, 2, 9, 40]))
@@ -418,6 +419,31 @@ def test_cells(tmp_path, kind, batch):
             inputs = [draw(rng, rows, 5 if i == 0 else 19) for i in range(count)]
             for value, expected in zip(fast(inputs).to_tuple(), plain(inputs).to_tuple(), strict=True):
                 np.testing.assert_allclose(value, expected, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize(("name", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1), ("ResetFirstGRU", 2)])
+@pytest.mark.parametrize("hidden", [64, 70])
+def test_blocks_of_weights(monkeypatch, name, gates, hidden):
+    rng = np.random.default_rng(0)
+    batch, steps = 19, 3
+    matrices = [draw(rng, gates * hidden, hidden) * F32(0.1)]
+    if name == "ResetFirstGRU":
+        matrices.append(draw(rng, hidden, hidden) * F32(0.1))
+    columns = hidden * (gates + (name == "ResetFirstGRU"))
+    projection = draw(rng, steps, batch, columns)
+    states = [draw(rng, batch, hidden) for _ in range(1 + (name == "LSTM"))]
+    weights = recurrences.pack_weights(name, matrices)
+
+    def run(minimum):
+        monkeypatch.setattr(recurrences, "MIN_DIVIDED_SIZE", minimum)
+        monkeypatch.setattr(recurrences, "BLOCK_SIZE", 16 * 16 * gates)
+        for function in (recurrences._make_tasks, recurrences._make_jobs, recurrences._compile_step):
+            function.cache_clear()
+        output = np.empty((steps, batch, hidden), F32)
+        recurrences.CompiledRecurrence(weights, batch, states).run_block(projection, output)
+        return output
+
+    np.testing.assert_allclose(run(1), run(1 << 40), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])

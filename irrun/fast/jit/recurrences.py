@@ -23,7 +23,7 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.product_kernels import ProductKernel
-from irrun.fast.jit.tasks import Call, Task, make_base
+from irrun.fast.jit.tasks import SCRATCH, Call, Task, make_base, reserve_scratch
 from irrun.fast.jit.team import run_jobs
 from irrun.fast.packing import allocate_kept
 from irrun.fast.recurrent.recurrences import Recurrence, RecurrentWeights
@@ -40,6 +40,10 @@ MIN_SHARED_SIZE = 1 << 16
 #: Registers that a tile may use, by the number of lanes, for its sums, an element of each row, and a weight. With more
 #: of AVX-512's 32, LLVM moves sums to the stack.
 REGISTERS = {16: 27, 8: 16, 4: 27}
+#: Elements of a block of the weights of a unit, which stays in the first level of the caches.
+BLOCK_SIZE = 1 << 12
+#: Tiles, and elements of all weights, from which weights are divided into blocks: others come from the second level.
+MIN_DIVIDED_TILES, MIN_DIVIDED_SIZE = 3, 3 << 18
 #: Chains of dependent additions that keep the processor busy.
 CHAINS = 8
 
@@ -162,7 +166,7 @@ PARTS: dict[str, tuple[_Part, ...]] = {
 
 
 @functools.cache
-def _compile_step(part: _Part, tile: int, rest: int, is_ragged: bool) -> Kernel:
+def _compile_step(part: _Part, tile: int, rest: int, is_ragged: bool, is_divided: bool) -> Kernel:
     """Return the kernel of a part of a step.
 
     Args:
@@ -170,19 +174,37 @@ def _compile_step(part: _Part, tile: int, rest: int, is_ragged: bool) -> Kernel:
         tile: The number of rows of a tile.
         rest: The number of rows after the last whole tile.
         is_ragged: Whether the last unit has fewer elements than a vector.
+        is_divided: Whether the weights of a unit are divided into blocks, which stay in the first level of the caches
+            while all tiles are multiplied by them. Sums are kept in scratch memory meanwhile.
     """
     name = part.finish.__name__.removeprefix("_finish_")
-    parameters = [*((key, "ptr") for key in (*ARRAYS, "weights")), *((key, "i64") for key in INTEGERS)]
+    parameters = [*((key, "ptr") for key in (*ARRAYS, "weights", "sums")), *((key, "i64") for key in INTEGERS)]
     f = Function(f"recurrent_{name}_{tile}_{rest}", parameters, get_lanes())
     p = f.parameters
+    code = _StepCode(f, part)
+    size = p["state_row"]
+    block = max(1, BLOCK_SIZE // (part.gates * f.lanes))
     with f.loop(p["first_unit"], p["last_unit"]) as unit:
         mask = f.mask_range(0, p["hidden"] - unit * f.lanes) if is_ragged else None
-        weights = f.offset(p["weights"], unit * p["state_row"] * (part.gates * f.lanes))
+        weights = f.offset(p["weights"], unit * size * (part.gates * f.lanes))
         last = p["rows"] - rest
-        with f.loop(0, last, tile) as row:
-            _compute_tile(f, part, tile, row, unit, weights, mask)
-        if rest:
-            _compute_tile(f, part, rest, last, unit, weights, mask)
+
+        def compute(start: Value, stop: Value, *, loads: bool = False, stores: bool = False) -> None:
+            tiles = _Tiles(weights, start, stop, loads, stores)
+            with f.loop(0, last, tile) as row:
+                code.compute_tile(tiles, tile, row, unit, mask)
+            if rest:
+                code.compute_tile(tiles, rest, last, unit, mask)
+
+        zero = f.integer(0)
+        if is_divided:
+            final = f.emit("i64", f"sdiv i64 {size - 1}, {block}") * block
+            compute(zero, f.integer(block), stores=True)
+            with f.loop(block, final, block) as start:
+                compute(start, start + block, loads=True, stores=True)
+            compute(final, size, loads=True)
+        else:
+            compute(zero, size)
     return compile_function(f)
 
 
@@ -192,28 +214,69 @@ def _count_rows(part: _Part, batch: int) -> int:
     return -(-batch // -(-batch // most))
 
 
-def _compute_tile(
-    f: Function, part: _Part, count: int, row: Value, unit: Value, weights: Value, mask: Value | None
-) -> None:
-    """Compute a unit of several rows."""
-    p = f.parameters
-    rows = [row + i for i in range(count)]
-    states = [f.offset(p["state"], r * p["state_row"]) for r in rows]
-    depth = max(1, -(-CHAINS // (count * part.gates)))  # sums that are added up in the end
-    depth = min(1 << (depth - 1).bit_length(), f.lanes)
-    sums = [[[f.variable(f.vector, 0.0) for _ in range(depth)] for _ in range(part.gates)] for _ in rows]
-    step = max(depth, 2)
-    with f.loop(0, p["state_row"], step) as k:
-        for i in range(step):
-            place = f.offset(weights, (k + i) * (part.gates * f.lanes))
-            values = [f.splat(f.load(f.offset(state, k + i)), f.vector) for state in states]
-            for gate in range(part.gates):
-                weight = f.load(f.offset(place, gate * f.lanes), f.vector)
-                for value, own in zip(values, sums, strict=True):
-                    variable = own[gate][i % depth]
-                    variable.set(f.multiply_add(value, weight, variable.get()))
-    for r, own in zip(rows, sums, strict=True):
-        part.finish(_Unit(f, r, unit, mask), [_add_up([variable.get() for variable in each]) for each in own])
+class _Tiles(NamedTuple):
+    """A block of the weights of a unit.
+
+    Attributes:
+        weights: The weights of the unit.
+        start: The first row of the block.
+        stop: The row after the last one.
+        loads: Whether there are sums of the blocks before.
+        stores: Whether sums are stored for the blocks after it; otherwise the step is completed.
+    """
+
+    weights: Value
+    start: Value
+    stop: Value
+    loads: bool
+    stores: bool
+
+
+class _StepCode(NamedTuple):
+    """The code of a part of a step.
+
+    Attributes:
+        function: The function.
+        part: The part.
+    """
+
+    function: Function
+    part: _Part
+
+    def compute_tile(self, tiles: _Tiles, count: int, row: Value, unit: Value, mask: Value | None) -> None:
+        """Compute a block of a unit for several rows."""
+        f, gates = self.function, self.part.gates
+        p = f.parameters
+        rows = [row + i for i in range(count)]
+        states = [f.offset(p["state"], r * p["state_row"]) for r in rows]
+        depth = max(1, -(-CHAINS // (count * gates)))  # sums that are added up in the end
+        depth = min(1 << (depth - 1).bit_length(), f.lanes)
+        if tiles.loads or tiles.stores:
+            depth = 1
+        sums = [[[f.variable(f.vector, 0.0) for _ in range(depth)] for _ in range(gates)] for _ in rows]
+        kept = [[f.offset(p["sums"], (r * gates + gate) * f.lanes) for gate in range(gates)] for r in rows]
+        for own, places in zip(sums, kept, strict=True):
+            for variables, place in zip(own, places, strict=True):
+                variables[0].set(f.load(place, f.vector) if tiles.loads else 0.0)
+                for variable in variables[1:]:
+                    variable.set(0.0)
+        step = max(depth, 2)
+        with f.loop(tiles.start, tiles.stop, step) as k:
+            for i in range(step):
+                place = f.offset(tiles.weights, (k + i) * (gates * f.lanes))
+                values = [f.splat(f.load(f.offset(state, k + i)), f.vector) for state in states]
+                for gate in range(gates):
+                    weight = f.load(f.offset(place, gate * f.lanes), f.vector)
+                    for value, own in zip(values, sums, strict=True):
+                        variable = own[gate][i % depth]
+                        variable.set(f.multiply_add(value, weight, variable.get()))
+        for r, own, places in zip(rows, sums, kept, strict=True):
+            totals = [_add_up([variable.get() for variable in each]) for each in own]
+            if tiles.stores:
+                for total, place in zip(totals, places, strict=True):
+                    f.store(total, place)
+            else:
+                self.part.finish(_Unit(f, r, unit, mask), totals)
 
 
 def _add_up(values: Sequence[Value]) -> Value:
@@ -233,13 +296,15 @@ def _make_tasks(
     tasks = []
     for part in PARTS[name]:
         tile = _count_rows(part, batch)
-        kernel = _compile_step(part, tile, batch % tile, hidden % lanes > 0)
+        is_divided = batch >= MIN_DIVIDED_TILES * tile and part.gates * hidden * hidden >= MIN_DIVIDED_SIZE
+        kernel = _compile_step(part, tile, batch % tile, hidden % lanes > 0, is_divided)
         is_shared = batch * part.gates * hidden * hidden >= MIN_SHARED_SIZE
         count = min(thread_count, units) if is_shared else 1
         bounds = [units * i // count for i in range(count + 1)]
         arrays = [make_base(i) for i in range(len(ARRAYS) + 1)]
         integers = (projection_row, units * lanes, output_row, hidden, batch)
-        tasks.append(Task([Call(kernel, (*arrays, *integers, *own))] for own in itertools.pairwise(bounds)))
+        parts = ([Call(kernel, (*arrays, SCRATCH, *integers, *own))] for own in itertools.pairwise(bounds))
+        tasks.append(Task(parts, F32.itemsize * batch * part.gates * lanes if is_divided else 0))
     return tuple(tasks)
 
 
@@ -250,6 +315,7 @@ class _Jobs(NamedTuple):
         words: Their words; see `irrun.fast.jit.team_code`.
         positions: The positions of the addresses of arrays.
         columns: For each of them, the number of the array: those of each part follow each other.
+        scratch: The positions of addresses of scratch memory, with the number of the thread and the size.
         helper_count: The number of helpers that take part.
         tasks: The tasks, which words point to.
     """
@@ -257,6 +323,7 @@ class _Jobs(NamedTuple):
     words: Array
     positions: Array
     columns: Array
+    scratch: list[list[int]]
     helper_count: int
     tasks: tuple[Task, ...]
 
@@ -269,15 +336,18 @@ def _make_jobs(name: str, hidden: int, batch: int, projection_row: int, output_r
     words: list[int] = []
     positions: list[int] = []
     columns: list[int] = []
+    scratch: list[list[int]] = []
     for number, task in enumerate(tasks):
         helpers = task.count_helpers(thread_count)
         words += task.describe(helpers, count)
-        for _ in range(helpers + 1):
+        for thread in range(helpers + 1):
+            if task.scratch_size:
+                scratch.append([len(words) + 1, thread, task.scratch_size])
             positions += range(len(words) + 2, len(words) + 2 + count)
             columns += range(number * count, (number + 1) * count)
             words += [0] * (2 + count)
     helper_count = max(task.count_helpers(thread_count) for task in tasks)
-    return _Jobs(np.array(words, np.int64), np.array(positions), np.array(columns), helper_count, tasks)
+    return _Jobs(np.array(words, np.int64), np.array(positions), np.array(columns), scratch, helper_count, tasks)
 
 
 class CompiledWeights(NamedTuple):
@@ -382,6 +452,8 @@ class CompiledRecurrence:
         bases, shifts, masks, sizes = np.array(arrays, np.int64)[jobs.columns].T
         words = np.empty((steps, len(jobs.words)), np.int64)
         words[...] = jobs.words
+        for position, thread, size in jobs.scratch:
+            words[:, position] = reserve_scratch(thread, size)
         words[:, jobs.positions] = (np.arange(steps)[:, np.newaxis] + shifts & masks) * sizes + bases
         run_jobs(words.reshape(-1), steps * len(matrices), jobs.helper_count)
         if steps % 2:
