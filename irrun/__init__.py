@@ -15,6 +15,7 @@ Run models:
     save_outputs       outputs to .npz, .npy or .json files
     generate           continue texts with a language model and its tokenizer
     embed              convert texts to vectors
+    transcribe         write down speech
     map_batches        a lazy Dask array of results; distributed.map_inputs runs over folders of files
 
 Read and change models:
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from irrun.export import export_onnx as export_onnx
     from irrun.generation import generate as generate
     from irrun.generation.embedding import embed as embed
+    from irrun.generation.transcription import transcribe as transcribe
     from irrun.inspection.profiling import Profile as Profile
     from irrun.inspection.profiling import profile as profile
     from irrun.ir.extract import extract as extract
@@ -130,6 +132,7 @@ _PUBLIC = {
     "run": "irrun.runtime.request",
     "save_model": "irrun.ir.writer",
     "save_outputs": "irrun.data.save",
+    "transcribe": "irrun.generation.transcription",
     "validate": "irrun.runtime.validation",
 }
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "Run a model and print or save its outputs.",
     "generate": "Continue texts with a language model and its tokenizer.",
     "embed": "Convert texts to vectors.",
+    "transcribe": "Write down speech.",
     "map": "Run a model over many inputs, on all cores or a cluster.",
     "info": "Show the inputs, outputs and operations of a model.",
     "upgrade": "Convert an older IR (v2 to v10) to IR v11.",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from generated_folders import make_embedding_folder
+from generated_folders import make_embedding_folder, make_speech_folder, write_sound
 from ir_text import chain, write, write_row_loop
 from pseudo_terminal import needs_terminal, run_in_pipe, run_in_terminal
 
@@ -49,10 +49,11 @@ CALLS = {
     "check": ["check", "model.xml", "--input", "x.npy", "--as", "f16"],
     "generate": ["generate", str(EXAMPLES / "text_generation"), "Once there was", "--max-new-tokens", "5"],
     "embed": ["embed", "embedding", "a cat", "a rather long text about a dog"],
+    "transcribe": ["transcribe", "speech", "speech.wav", "--return-timestamps"],
     "conformance": ["conformance", "--ops", "Nothing*"],
 }
 #: What is measured differs between runs, and so does the size of a file with times.
-MEASURED = ("profile", "report", "bench", "generate")
+MEASURED = ("profile", "report", "bench", "generate", "transcribe")
 #: Commands that observe each value.
 OBSERVING = ("run --show", "run --trace", "run --check", "run --dump", "trace", "debug")
 NUMBER = re.compile(r"(?<![\w.…/])[-+]?\d[\d.]*(?:e[-+]\d+)?(?![\w.…/])")
@@ -69,6 +70,7 @@ def folder(tmp_path_factory):
         write(path, text, name=name)
     write_row_loop(path)
     make_embedding_folder(path / "embedding")
+    write_sound(make_speech_folder(path / "speech").parent / "speech.wav")
     np.save(path / "x.npy", np.arange(6, dtype=np.float32).reshape(2, 3) / 3 - 1)
     return path
 
