@@ -211,12 +211,15 @@ def _add_expected(
     """Run the model again beside the values of the reference, which `compare` does not keep."""
     causes = report.comparison.causes if report.comparison is not None else []
     preferred = {find_number(report.structure, cause.key) for cause in causes}
-    reference = open_reference(compiled.model, against, arguments, settings)
     try:
-        values = ExpectedValues(report.collector, reference, preferred)
-        settings.infer(compiled, list(arguments), [*observers, values])
-    finally:
-        reference.close()
+        reference = open_reference(compiled.model, against, arguments, settings)
+        try:
+            values = ExpectedValues(report.collector, reference, preferred)
+            settings.infer(compiled, list(arguments), [*observers, values])
+        finally:
+            reference.close()
+    except IrrunError as error:
+        report.notes.append(f"Not all values of the reference: {shorten(str(error))}")
 
 
 def _run(
