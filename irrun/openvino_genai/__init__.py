@@ -3,7 +3,7 @@
 Programs that use OpenVINO GenAI run where it is not installed: `import irrun.openvino_genai as ov_genai` in new code,
 `irrun.install_as_openvino()` or `python -m irrun.openvino script.py` for programs that import `openvino_genai`.
 
-Texts are generated, embedded and transcribed. Images, videos, speech, adapters, parsers, structured output and
+Texts are generated and embedded, and speech is transcribed. Images, videos, speech, adapters, parsers, structured output and
 continuous batching are not provided: their names raise an ImportError.
 """
 
@@ -16,6 +16,7 @@ from irrun.openvino_genai.enumerations import StopCriteria as StopCriteria
 from irrun.openvino_genai.enumerations import StreamingStatus as StreamingStatus
 from irrun.openvino_genai.generation_config import GenerationConfig as GenerationConfig
 from irrun.openvino_genai.generation_config import SchedulerConfig as SchedulerConfig
+from irrun.openvino_genai.generation_config import WhisperGenerationConfig as WhisperGenerationConfig
 from irrun.openvino_genai.llm_pipeline import LLMPipeline as LLMPipeline
 from irrun.openvino_genai.perf_metrics import MeanStdPair as MeanStdPair
 from irrun.openvino_genai.perf_metrics import PerfMetrics as PerfMetrics
@@ -28,111 +29,36 @@ from irrun.openvino_genai.streamers import TextStreamer as TextStreamer
 from irrun.openvino_genai.tokenizer import TokenizedInputs as TokenizedInputs
 from irrun.openvino_genai.tokenizer import Tokenizer as Tokenizer
 from irrun.openvino_genai.version import get_version as get_version
+from irrun.openvino_genai.whisper import WhisperDecodedResultChunk as WhisperDecodedResultChunk
+from irrun.openvino_genai.whisper import WhisperDecodedResults as WhisperDecodedResults
+from irrun.openvino_genai.whisper import WhisperPerfMetrics as WhisperPerfMetrics
+from irrun.openvino_genai.whisper import WhisperPipeline as WhisperPipeline
+from irrun.openvino_genai.whisper import WhisperRawPerfMetrics as WhisperRawPerfMetrics
 
 __version__ = get_version()
 
 #: The names of OpenVINO GenAI that this package does not have.
 _ABSENT = frozenset(
-    [
-        "ASRDecodedResultChunk",
-        "ASRDecodedResults",
-        "ASRGenerationConfig",
-        "ASRPerfMetrics",
-        "ASRPipeline",
-        "ASRRawPerfMetrics",
-        "Adapter",
-        "AdapterConfig",
-        "AdaptiveRKVConfig",
-        "AggregationMode",
-        "AutoencoderKL",
-        "AutoencoderKLLTXVideo",
-        "CLIPTextModel",
-        "CLIPTextModelWithProjection",
-        "CacheEvictionConfig",
-        "ContinuousBatchingPipeline",
-        "CppStdGenerator",
-        "DeepSeekR1ReasoningIncrementalParser",
-        "DeepSeekR1ReasoningParser",
-        "EmbedResult",
-        "EmbeddingPipeline",
-        "EncodedGenerationResult",
-        "ExtendedPerfMetrics",
-        "Flux2Transformer2DModel",
-        "FluxTransformer2DModel",
-        "GenerationHandle",
-        "GenerationOutput",
-        "GenerationResult",
-        "GenerationStatus",
-        "Generator",
-        "Image2ImagePipeline",
-        "ImageGenerationConfig",
-        "ImageGenerationPerfMetrics",
-        "IncrementalParser",
-        "InpaintingPipeline",
-        "KVCrushAnchorPointMode",
-        "KVCrushConfig",
-        "LTXVideoTransformer3DModel",
-        "Llama3JsonToolParser",
-        "Llama3PythonicToolParser",
-        "OmniDecodedResults",
-        "OmniPipeline",
-        "OmniSpeechStreamerBase",
-        "OmniTalkerSpeechConfig",
-        "Parser",
-        "Phi4ReasoningIncrementalParser",
-        "Phi4ReasoningParser",
-        "PipelineMetrics",
-        "Qwen2_5_VLForConditionalGeneration",
-        "Qwen3TextEncoder",
-        "QwenImageTransformer2DModel",
-        "RawImageGenerationPerfMetrics",
-        "ReasoningIncrementalParser",
-        "ReasoningParser",
-        "SD3Transformer2DModel",
-        "SDPerModelsPerfMetrics",
-        "SDPerfMetrics",
-        "Scheduler",
-        "SparseAttentionConfig",
-        "SparseAttentionMode",
-        "SpeechGenerationConfig",
-        "SpeechGenerationPerfMetrics",
-        "StructuralTagItem",
-        "StructuralTagsConfig",
-        "StructuredOutputConfig",
-        "T5EncoderModel",
-        "Talker",
-        "TalkerBase",
-        "TalkerPerfMetrics",
-        "TalkerResults",
-        "TaylorSeerCacheConfig",
-        "Text2ImagePipeline",
-        "Text2SpeechDecodedResults",
-        "Text2SpeechPipeline",
-        "Text2VideoPipeline",
-        "TextParserStreamer",
-        "TextRerankPipeline",
-        "TorchGenerator",
-        "UNet2DConditionModel",
-        "VLLMParserWrapper",
-        "VLMDecodedResults",
-        "VLMPerfMetrics",
-        "VLMPipeline",
-        "VLMPipelineBase",
-        "VLMRawPerfMetrics",
-        "VideoGenerationConfig",
-        "VideoGenerationPerfMetrics",
-        "VideoGenerationResult",
-        "VideoMetadata",
-        "WhisperDecodedResultChunk",
-        "WhisperDecodedResults",
-        "WhisperGenerationConfig",
-        "WhisperPerfMetrics",
-        "WhisperPipeline",
-        "WhisperRawPerfMetrics",
-        "WhisperWordTiming",
-        "ZImageTransformer2DModel",
-        "draft_model",
-    ]
+    """
+    ASRDecodedResultChunk ASRDecodedResults ASRGenerationConfig ASRPerfMetrics ASRPipeline ASRRawPerfMetrics Adapter
+    AdapterConfig AdaptiveRKVConfig AggregationMode AutoencoderKL AutoencoderKLLTXVideo CLIPTextModel
+    CLIPTextModelWithProjection CacheEvictionConfig ContinuousBatchingPipeline CppStdGenerator
+    DeepSeekR1ReasoningIncrementalParser DeepSeekR1ReasoningParser EmbedResult EmbeddingPipeline
+    EncodedGenerationResult ExtendedPerfMetrics Flux2Transformer2DModel FluxTransformer2DModel GenerationHandle
+    GenerationOutput GenerationResult GenerationStatus Generator Image2ImagePipeline ImageGenerationConfig
+    ImageGenerationPerfMetrics IncrementalParser InpaintingPipeline KVCrushAnchorPointMode KVCrushConfig
+    LTXVideoTransformer3DModel Llama3JsonToolParser Llama3PythonicToolParser OmniDecodedResults OmniPipeline
+    OmniSpeechStreamerBase OmniTalkerSpeechConfig Parser Phi4ReasoningIncrementalParser Phi4ReasoningParser
+    PipelineMetrics Qwen2_5_VLForConditionalGeneration Qwen3TextEncoder QwenImageTransformer2DModel
+    RawImageGenerationPerfMetrics ReasoningIncrementalParser ReasoningParser SD3Transformer2DModel
+    SDPerModelsPerfMetrics SDPerfMetrics Scheduler SparseAttentionConfig SparseAttentionMode SpeechGenerationConfig
+    SpeechGenerationPerfMetrics StructuralTagItem StructuralTagsConfig StructuredOutputConfig T5EncoderModel Talker
+    TalkerBase TalkerPerfMetrics TalkerResults TaylorSeerCacheConfig Text2ImagePipeline Text2SpeechDecodedResults
+    Text2SpeechPipeline Text2VideoPipeline TextParserStreamer TextRerankPipeline TorchGenerator UNet2DConditionModel
+    VLLMParserWrapper VLMDecodedResults VLMPerfMetrics VLMPipeline VLMPipelineBase VLMRawPerfMetrics
+    VideoGenerationConfig VideoGenerationPerfMetrics VideoGenerationResult VideoMetadata WhisperWordTiming
+    ZImageTransformer2DModel draft_model
+    """.split()  # noqa: SIM905
 )
 
 

@@ -10,16 +10,10 @@ from typing import Any, ClassVar
 from irrun.generation.embedding import EmbeddingConfig, TextEmbedder
 from irrun.openvino.errors import translate_errors
 from irrun.openvino_genai.enumerations import PoolingType
-from irrun.openvino_genai.generation_config import Options, _Attributes, to_bool, to_optional
+from irrun.openvino_genai.generation_config import Options, _Attributes, to_bool, to_optional, to_text
 from irrun.openvino_genai.settings import find_model, make_settings
 
 __all__ = ["TextEmbeddingPipeline"]
-
-
-def _to_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected a str, found {value!r}")
-    return value
 
 
 def _to_pooling_type(value: Any) -> PoolingType:
@@ -41,9 +35,9 @@ class EmbeddingPipelineConfig(_Attributes):
         "batch_size": (None, to_optional(operator.index)),
         "pooling_type": (PoolingType.CLS, _to_pooling_type),
         "normalize": (True, to_bool),
-        "query_instruction": (None, to_optional(_to_text)),
-        "embed_instruction": (None, to_optional(_to_text)),
-        "padding_side": (None, to_optional(_to_text)),
+        "query_instruction": (None, to_optional(to_text)),
+        "embed_instruction": (None, to_optional(to_text)),
+        "padding_side": (None, to_optional(to_text)),
     }
 
     def __init__(self, **kwargs: Any) -> None:

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 from irrun import generation
 from irrun.errors import IrrunError
+from irrun.generation.transcription import TranscriptionConfig
 from irrun.openvino_genai.enumerations import StopCriteria
 
-__all__ = ["UNLIMITED", "GenerationConfig", "SchedulerConfig", "to_bool"]
+__all__ = ["UNLIMITED", "GenerationConfig", "SchedulerConfig", "WhisperGenerationConfig", "to_bool"]
 
 #: The value of limits that are not set.
 UNLIMITED = 2**64 - 1
@@ -173,6 +174,10 @@ class GenerationConfig(_Attributes):
         except (OSError, ValueError) as error:
             raise RuntimeError(f"Failed to open '{path}' with generation config: {error}") from None
         known = {name: value for name, value in values.items() if name in self._OPTIONS and value is not None}
+        tasks = values.get("task_to_id")
+        for task, token in tasks.items() if isinstance(tasks, dict) else ():
+            if f"{task}_token_id" in self._OPTIONS:
+                known[f"{task}_token_id"] = token
         tokens = known.pop("eos_token_id", None)
         if isinstance(tokens, list):
             known["stop_token_ids"] = {*known.get("stop_token_ids", ()), *tokens}
@@ -356,6 +361,99 @@ class GenerationConfig(_Attributes):
             raise RuntimeError("top_k must be a strictly positive, but got 0")
         try:
             return generation.GenerationConfig().replace(values)
+        except IrrunError as error:
+            raise RuntimeError(str(error)) from error
+
+
+def to_text(value: Any) -> str:
+    """Return a text.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"expected a str, found {value!r}")
+    return value
+
+
+def to_token_list(value: Iterable[Any]) -> list[int]:
+    """Return a list of tokens."""
+    return [operator.index(token) for token in value]
+
+
+def to_languages(value: Mapping[str, Any]) -> dict[str, int]:
+    """Return the tokens of languages."""
+    return {to_text(name): operator.index(token) for name, token in value.items()}
+
+
+class WhisperGenerationConfig(GenerationConfig):
+    """How speech becomes text; see OpenVINO GenAI's documentation.
+
+    Args:
+        json_path: The path of generation_config.json.
+        **kwargs: Options. Unknown ones are ignored.
+
+    Raises:
+        RuntimeError: The file cannot be read, or a value has a wrong type.
+    """
+
+    _OPTIONS: ClassVar[Options] = {
+        **GenerationConfig._OPTIONS,
+        "apply_chat_template": (False, to_bool),
+        "alignment_heads": ([], lambda value: [(operator.index(a), operator.index(b)) for a, b in value]),
+        "begin_suppress_tokens": ([], to_token_list),
+        "decoder_start_token_id": (50258, operator.index),
+        "hotwords": (None, to_optional(to_text)),
+        "initial_prompt": (None, to_optional(to_text)),
+        "is_multilingual": (True, to_bool),
+        "lang_to_id": ({}, to_languages),
+        "language": (None, to_optional(to_text)),
+        "max_initial_timestamp_index": (50, operator.index),
+        "no_timestamps_token_id": (50363, operator.index),
+        "pad_token_id": (50257, operator.index),
+        "prev_sot_token_id": (50361, operator.index),
+        "return_timestamps": (False, to_bool),
+        "suppress_tokens": ([], to_token_list),
+        "task": (None, to_optional(to_text)),
+        "transcribe_token_id": (50359, operator.index),
+        "translate_token_id": (50358, operator.index),
+        "word_timestamps": (False, to_bool),
+    }
+
+    def validate(self) -> None:
+        """Check the options.
+
+        Raises:
+            RuntimeError: An option is out of range, or irrun does not provide it.
+        """
+        super().validate()
+        if self.word_timestamps:
+            raise RuntimeError("irrun does not provide word_timestamps of WhisperGenerationConfig")
+        if self.is_multilingual and not self.lang_to_id:
+            raise RuntimeError("'lang_to_id' map must be provided for multilingual models.")
+        if self.task not in (None, "transcribe", "translate"):
+            raise RuntimeError(f"'task' must be 'transcribe' or 'translate'. Task provided: '{self.task}'.")
+        for name in ("language", "task"):
+            if not self.is_multilingual and getattr(self, name) is not None:
+                raise RuntimeError(f"Cannot specify '{name}' for not multilingual model.")
+
+    def _to_transcription(self) -> TranscriptionConfig:
+        """Return the options as irrun's.
+
+        Raises:
+            RuntimeError: irrun does not provide an option.
+        """
+        generation_options = GenerationConfig()
+        for name in GenerationConfig._OPTIONS:
+            if name != "apply_chat_template":
+                generation_options.__dict__[name] = getattr(self, name)
+        values = {
+            item.name: getattr(self, item.name) for item in fields(TranscriptionConfig) if item.name != "generation"
+        }
+        language = self.language
+        values["language"] = language if language is None else language.removeprefix("<|").removesuffix("|>")
+        try:
+            return TranscriptionConfig(generation=generation_options._to_irrun()).replace(values)
         except IrrunError as error:
             raise RuntimeError(str(error)) from error
 

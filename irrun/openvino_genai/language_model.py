@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from irrun.errors import ModelError
 from irrun.generation.config import GenerationConfig
-from irrun.generation.pipeline import _check_model
 from irrun.generation.sampling import Sampler
 from irrun.ir.model import Model
 from irrun.openvino_genai.enumerations import GenerationFinishReason, StreamingStatus
@@ -19,6 +19,9 @@ from irrun.openvino_genai.tokenizer import Tokenizer
 from irrun.runtime.options import RunSettings
 
 __all__ = ["GeneratedTokens", "LanguageModel"]
+
+#: Inputs of language models.
+INPUTS = ("input_ids", "attention_mask", "position_ids", "beam_idx")
 
 
 @dataclass
@@ -58,7 +61,16 @@ class LanguageModel:
 
     def __init__(self, model: Model, settings: RunSettings, tokenizer: Tokenizer) -> None:
         self._compiled = settings.compile(model)
-        self._inputs = _check_model(self._compiled)
+        self._inputs = [
+            next((name for name in INPUTS if name in spec.names), spec.any_name) for spec in self._compiled.inputs
+        ]
+        names = {name for spec in self._compiled.outputs for name in spec.names}
+        if "input_ids" not in self._inputs or not {*self._inputs} <= {*INPUTS} or "logits" not in names:
+            raise ModelError(
+                f"the inputs of the language model are {', '.join(self._inputs)}; expected input_ids and any of "
+                f"{', '.join(INPUTS)}, and the output logits",
+                path=model.path,
+            )
         self._tokenizer = tokenizer
 
     def generate(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from generated_folders import EXAMPLE, make_embedding_folder
+from generated_folders import EXAMPLE, make_embedding_folder, make_sound, make_speech_folder
 
 import irrun.openvino_genai as own
 from irrun.openvino import Tensor
@@ -253,6 +253,52 @@ def test_vectors_of_texts(genai, tmp_path):
 def irrun_vectors(folder):
     config = {"pooling_type": "mean", "normalize": False}
     return importlib.import_module("irrun").embed(folder, ["q: a", "a longer text"], config)
+
+
+@pytest.fixture(scope="module")
+def speech_folder(tmp_path_factory):
+    return make_speech_folder(tmp_path_factory.mktemp("speech"))
+
+
+def test_texts_of_speech(genai, speech_folder):
+    expected = importlib.import_module("irrun").transcribe(speech_folder, make_sound(4000), {"return_timestamps": True})
+    pipe = genai.WhisperPipeline(speech_folder, "CPU", **F32)
+    results = pipe.generate(make_sound(4000).tolist(), return_timestamps=True)
+    assert (results.texts, results.scores, str(results)) == ([expected.text], [1], expected.text)
+    assert (results.language, results.words) == (expected.language, None)
+    assert [chunk.text for chunk in results.chunks] == [part.text for part in expected.segments]
+    assert results.chunks[0].start_ts == np.float32(expected.segments[0].start)
+    config = pipe.get_generation_config()
+    assert (config.transcribe_token_id, config.eos_token_id, config.apply_chat_template) == (84, 80, False)
+    config.language, config.max_new_tokens = "<|de|>", 6
+    parts = []
+    results = pipe.generate(make_sound(4000), config, parts.append)
+    assert (results.chunks, results.language, "".join(parts)) == (None, "de", results.texts[0])
+    assert pipe.get_tokenizer().decode([72]) == "H"
+    assert results.perf_metrics.get_load_time() > 0
+    assert len(results.perf_metrics.raw_metrics.generate_durations) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"language": "<|fr|>"}, "fr"),
+        ({"task": "sing"}, "Task provided: 'sing'"),
+        ({"is_multilingual": False, "language": "<|en|>"}, "Cannot specify 'language'"),
+        ({"word_timestamps": True}, "word_timestamps"),
+    ],
+)
+def test_invalid_options_of_speech_are_refused(genai, speech_folder, options, message):
+    pipe = genai.WhisperPipeline(speech_folder, "CPU")
+    with pytest.raises(RuntimeError, match=message):
+        pipe.generate(make_sound(4000), **options)
+
+
+def test_configurations_of_speech_have_the_same_defaults(genai):
+    config = genai.WhisperGenerationConfig()
+    names = set(own.WhisperGenerationConfig._OPTIONS) - set(own.GenerationConfig._OPTIONS)
+    expected = {name: own.WhisperGenerationConfig._OPTIONS[name][0] for name in names}
+    assert {name: getattr(config, name) for name in names} == expected
 
 
 def test_mistakes_are_errors_of_the_same_classes(genai, pipe, folder, tmp_path):
