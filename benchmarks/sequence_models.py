@@ -75,6 +75,33 @@ def build_lstm_iterator(batch: int, length: int, size: int, hidden: int, *, acti
     return ov.Model([ops.result(output) for output in outputs], [data, h0, c0])
 
 
+def build_state_iterator(batch: int, length: int, size: int, *, has_cell: bool = False) -> ov.Model:
+    """Build a TensorIterator whose iterations depend on each other through more than cells.
+
+    Args:
+        batch: Batch size.
+        length: Number of iterations.
+        size: Size of the input and of the state.
+        has_cell: Whether the body has a GRUCell whose input depends on the state.
+    """
+    data, initial = ops.parameter([length, batch, size], F32), ops.parameter([batch, size], F32)
+    x, state = ops.parameter([1, batch, size], F32), ops.parameter([batch, size], F32)
+    value = ops.add(ops.squeeze(x, ops.constant(np.array([0]))), ops.multiply(state, ops.constant(F32(0.5))))
+    if has_cell:
+        value = ops.gru_cell(ops.relu(value), state, *_cell_weights(3, size, size), size)
+    result = ops.result(ops.tanh(value))
+    step = ops.result(ops.unsqueeze(result.input_value(0), ops.constant(np.array([0]))))
+    iterator = ops.tensor_iterator()
+    iterator.set_body(ov.Model([result, step], [x, state]))
+    iterator.set_sliced_input(x, data.output(0), 0, 1, 1, -1, 0)
+    iterator.set_merged_input(state, initial.output(0), result.output(0))
+    outputs = [
+        iterator.get_iter_value(result.output(0), -1),
+        iterator.get_concatenated_slices(step.output(0), 0, 1, 1, -1, 0),
+    ]
+    return ov.Model([ops.result(output) for output in outputs], [data, initial])
+
+
 def build_gather_tree(steps: int, batch: int, beams: int) -> ov.Model:
     """Build GatherTree on `[steps, batch, beams]`."""
     ids, parents = (ops.parameter([steps, batch, beams], np.int32) for _ in range(2))
@@ -264,6 +291,13 @@ def _iterator_case(*shape: int, target: float = 2.0, activated: bool = False) ->
     return Case(lambda: build_lstm_iterator(*shape, activated=activated), _recurrent_inputs(*shape), target)
 
 
+def _state_case(batch: int, length: int, size: int, *, has_cell: bool = False) -> Case:
+    return Case(
+        lambda: build_state_iterator(batch, length, size, has_cell=has_cell),
+        lambda: [random(length, batch, size), random(batch, size)],
+    )
+
+
 def _tree_case(*shape: int) -> Case:
     return Case(lambda: build_gather_tree(*shape), lambda: make_gather_tree_inputs(*shape), 4.0)
 
@@ -274,6 +308,8 @@ CASES: dict[str, Case] = {
     "TensorIterator LSTM [16,100,512]->256": _iterator_case(16, 100, 512, 256),
     "TensorIterator LSTM 2000 x 16": _iterator_case(1, 2000, 16, 16, target=6.0),
     "TensorIterator Add+ReLU+LSTM [4,200,64]->64": _iterator_case(4, 200, 64, 64, activated=True),
+    "TensorIterator of a state [1,1000,16]": _state_case(1, 1000, 16),
+    "TensorIterator GRU of a state [4,50,256]": _state_case(4, 50, 256, has_cell=True),
     "GatherTree [100,1,10]": _tree_case(100, 1, 10),
     "GatherTree [100,64,10]": _tree_case(100, 64, 10),
     "GatherTree [500,16,5]": _tree_case(500, 16, 5),
@@ -299,6 +335,11 @@ def _sequence_case(batch: int, length: int, size: int, hidden: int) -> Case:
 #: Quantity -> its value -> a case, for measuring how time grows.
 GROWTH: dict[str, dict[int, Case]] = {
     "iterations of a loop, [1, n, 16] -> 16": {n: _iterator_case(1, n, 16, 16) for n in (1, 10, 100, 1000, 10_000)},
+    "iterations of a loop of a state, [1, n, 16]": {n: _state_case(1, n, 16) for n in (10, 100, 1000, 10_000, 100_000)},
+    "batch of a loop of a state, GRU [n, 50, 256]": {n: _state_case(n, 50, 256, has_cell=True) for n in (1, 4, 16, 64)},
+    "size of a loop of a state, GRU [2, 20, n]": {
+        n: _state_case(2, 20, n, has_cell=True) for n in (16, 64, 256, 1024, 2048)
+    },
     "batch of a loop, [n, 50, 256] -> 256": {n: _iterator_case(n, 50, 256, 256) for n in (1, 4, 16, 64)},
     "length of an LSTMSequence, [1, n, 128] -> 128": {n: _sequence_case(1, n, 128, 128) for n in (64, 512, 4096)},
     "batch of an LSTMSequence, [n, 50, 256] -> 256": {n: _sequence_case(n, 50, 256, 256) for n in (1, 4, 16, 64)},

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from irrun.deadlines import check_time
-from irrun.errors import InputError
+from irrun.errors import InputError, TimeLimitError
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import keep_binding
@@ -38,8 +38,12 @@ Array = np.ndarray[Any, Any]
 MAX_WORDS, MAX_ITERATIONS = 1 << 14, 256
 #: Seconds after which a call should return, so that time limits and interrupts are checked.
 MAX_SECONDS = 0.05
+#: Seconds that iterations after the last one may take, of loops with a condition.
+MAX_VAIN_SECONDS = 1e-4
 #: Iterations that are computed first.
 FIRST_ITERATIONS = 16
+#: Bytes of the results of iterations that are computed at once, of loops with a condition.
+MAX_RESULT_SIZE = 1 << 20
 #: Layouts for which a loop keeps its plan.
 MAX_PLANS = 16
 
@@ -280,9 +284,11 @@ class _BoundLoop:
             layout = plan.results[slot]
             size = layout.dtype.itemsize * math.prod(layout.shape)
             self._places[slot] = (size, count_known(self._count)) if slot in self._collected else (align_size(size), 2)
+        if self._condition is not None:
+            self._add_places()
         self.size = plan.arena_size + sum(size * places for size, places in self._places.values())
         # The address of a varying array is its base + (iteration + shift & mask) * size.
-        masks = {slot: -1 if slot in self._collected else 1 for slot in self._results}
+        masks = {slot: -1 if slot in self._collected else self._places[slot][1] - 1 for slot in self._results}
         rows = [(numbers[slot], slot, 0, -1, step) for slot, step in self._steps.items()]
         rows += [(numbers[slot], slot, 0, -1, self._layouts[slot].dtype.itemsize) for slot in counters]
         rows += [(result_numbers[slot], slot, 0, masks[slot], size) for slot, (size, _) in self._places.items()]
@@ -293,6 +299,23 @@ class _BoundLoop:
         self._is_result = [number >= 1 + len(numbers) or i >= first_edge for i, (number, *_) in enumerate(rows)]
         self._edge_columns = slice(first_edge, len(rows))
         self._formula = np.array([row[2:] for row in rows], np.int64).T
+
+    def _add_places(self) -> None:
+        """Add places for the results of more iterations than one, which end the loop only after all of them are run.
+
+        Raises:
+            NoKernelError: The execution condition is not a boolean.
+        """
+        layout = self._plan.results[self._own.results[self._condition or 0]]
+        if layout.dtype != np.bool_ or math.prod(layout.shape) != 1:
+            raise NoKernelError("the execution condition is not a boolean")
+        total = sum(size for slot, (size, _) in self._places.items() if slot not in self._collected)
+        places = 2
+        while 2 * places * total <= MAX_RESULT_SIZE and places < MAX_ITERATIONS:
+            places *= 2
+        for slot, (size, _) in self._places.items():
+            if slot not in self._collected:
+                self._places[slot] = size, places
 
     def run(self, inputs: Sequence[Array], invariants: Mapping[int, Array]) -> tuple[Array, ...]:
         """Compute the iterations, and return the outputs.
@@ -341,9 +364,10 @@ class _BoundLoop:
             memory: The memory of the results by their slots.
         """
         schedule, count = self._plan.get_schedule(self._varying), self._count
-        rows = max(1, min(MAX_WORDS // schedule.size, MAX_ITERATIONS, count or 1))
-        if self._condition is not None:
-            rows = 1
+        rows = max(1, min(MAX_WORDS // schedule.size, MAX_ITERATIONS, count or MAX_ITERATIONS))
+        condition = None if self._condition is None else self._own.results[self._condition]
+        if condition is not None:
+            rows = min(rows, max(1, min(places - 1 for _, places in self._places.values())))
         arena = np.empty(self._plan.arena_size + 64, np.uint8)
         first = -get_address(arena) % 64
         arena[first : first + 8] = 0  # the status
@@ -355,9 +379,9 @@ class _BoundLoop:
         pairs = zip(self._bases, self._is_result, strict=True)
         bases = np.array([get_address(memory[s]) if is_result else known.get(s, 0) for s, is_result in pairs], np.int64)
         shifts, masks, sizes = self._formula
-        done, step = 0, min(rows, FIRST_ITERATIONS)
+        done, step = 0, min(rows, FIRST_ITERATIONS if condition is None else 1)
         while done != count:
-            check_time()
+            _check_time(done)
             before = time.perf_counter()
             n = step if count is None else min(step, count - done)
             numbers = np.arange(done, done + n, dtype=np.int64)
@@ -372,13 +396,14 @@ class _BoundLoop:
                 raise NoKernelError("an index is out of range")
             done += n
             elapsed = time.perf_counter() - before
-            step = max(1, min(rows, 4 * n, int(n * MAX_SECONDS / max(elapsed, 1e-9))))
-            if self._condition is not None:
-                value = self._get_value(memory, self._own.results[self._condition], done - 1)
-                if value.size != 1:
-                    raise NoKernelError("the execution condition is not a scalar")
-                if not value.item():
-                    break
+            step = 4 * n
+            if condition is not None:  # iterations after the last one are computed in vain
+                step = max(done // 4, int(n * MAX_VAIN_SECONDS / max(elapsed, 1e-9)))
+                size, places = self._places[condition]
+                ends = np.flatnonzero(memory[condition].reshape(-1).view(np.uint8)[numbers % places * size] == 0)
+                if len(ends):
+                    return done - n + int(ends[0]) + 1
+            step = max(1, min(rows, step, int(n * MAX_SECONDS / max(elapsed, 1e-9))))
         return done
 
     def _get_value(self, memory: Mapping[int, Array], slot: int, iteration: int) -> Array:
@@ -387,6 +412,18 @@ class _BoundLoop:
         layout = self._plan.results[slot]
         value: Array = np.ndarray(layout.shape, layout.dtype, memory[slot], iteration % places * size)
         return value
+
+
+def _check_time(iteration: int) -> None:
+    """Check that the current run may go on.
+
+    Raises:
+        TimeLimitError: It has exceeded its time limit.
+    """
+    try:
+        check_time()
+    except TimeLimitError as error:
+        raise TimeLimitError(f"{error} in iteration {iteration}") from None
 
 
 def count_known(count: int | None) -> int:
@@ -445,5 +482,8 @@ def _join(entry: OutputDescription, values: Array) -> Array:
         values = values[::-1]
     axis = normalize_axis(entry.axis or 0, values.ndim - 1)
     shape = values.shape[1:]
+    if not axis:
+        joined: Array = values.reshape(len(values) * shape[0], *shape[1:])
+        return joined
     merged = (*shape[:axis], len(values) * shape[axis], *shape[axis + 1 :])
     return np.asarray(np.moveaxis(values, 0, axis).reshape(merged))
