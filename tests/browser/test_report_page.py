@@ -263,6 +263,17 @@ def test_measures_without_numbers_are_not_offered(visit, date_report):
     assert options == ["time", "memory", "range", "weights", "type"]
 
 
+def test_times_name_their_run_and_the_slowest_layers(visit, date_report):
+    opened = visit(date_report)
+    page = opened.page
+    assert "the optimized run" in page.inner_text("#panel .facts")
+    assert "the optimized run" in page.inner_text("#legend")
+    names = page.locator("#panel .bars .link").all_inner_texts()
+    assert len(set(names)) == len(names) == 6
+    opened.search("decoder")
+    assert "11 calls together" in page.inner_text("#panel .facts >> nth=0")
+
+
 def test_table_sorts_and_selects(visit, date_report):
     opened = visit(date_report)
     page = opened.page
