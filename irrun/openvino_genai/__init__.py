@@ -3,8 +3,8 @@
 Programs that use OpenVINO GenAI run where it is not installed: `import irrun.openvino_genai as ov_genai` in new code,
 `irrun.install_as_openvino()` or `python -m irrun.openvino script.py` for programs that import `openvino_genai`.
 
-Texts are generated and embedded, and speech is transcribed. Images, videos, speech, adapters, parsers, structured output and
-continuous batching are not provided: their names raise an ImportError.
+Texts are generated and embedded, and speech is transcribed. Images, videos, spoken answers, adapters, parsers,
+structured output and continuous batching are not provided: their names raise an ImportError.
 """
 
 from __future__ import annotations
