@@ -233,7 +233,7 @@ def _collect_facts(model: Model, findings: Sequence[object]) -> dict[str, Any]:
         operations[str(operation)] += 1
         if operation.type == "Constant":
             types[str(layer.outputs[0].element_type)] += 1
-            size += _get_size(layer)
+            size += _get_size(layer, not len(model.weights))
         unknown.update(f"{operation} {name}" for name in operation.find_unknown(layer.attributes))
     return {
         "name": model.name,
@@ -256,10 +256,10 @@ def _collect_facts(model: Model, findings: Sequence[object]) -> dict[str, Any]:
     }
 
 
-def _get_size(layer: Layer) -> int:
-    """Return the number of bytes that a Constant takes in the weights."""
+def _get_size(layer: Layer, is_in_memory: bool) -> int:
+    """Return the number of bytes that a Constant takes in the weights, or in memory for a model without a .bin file."""
     constant = layer.constant
-    return 0 if constant is None or constant.offset is None else constant.size
+    return 0 if constant is None or (constant.offset is None and not is_in_memory) else constant.size
 
 
 def _format_count(count: int, noun: str) -> str:

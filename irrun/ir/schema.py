@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irrun.ir.file_kinds import is_onnx
 from irrun.ir.structure import Finding
 from irrun.ir.xml import parse_file
 
@@ -37,6 +38,8 @@ def find_schema_violations(path: Path) -> list[Finding]:
     Raises:
         ModelError: The file cannot be read, or is not well-formed XML.
     """
+    if is_onnx(path):
+        return []
     root = parse_file(path)
     version = root.get("version", "10").strip()
     if root.tag == "net" and version not in ("10", "11"):

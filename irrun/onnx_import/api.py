@@ -54,6 +54,7 @@ def _import_model(proto: Any, tensors: Any, path: Path | None) -> Model:
     graph = Graph(proto.graph.name)
     importer = GraphImporter(context, graph, context.versions)
     importer.add_initializers(proto.graph)
+    proto.graph.ClearField("initializer")  # whose data have been copied
     for info in proto.graph.input:
         if info.name not in importer.items:
             importer.add_input(info)

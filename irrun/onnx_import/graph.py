@@ -25,7 +25,7 @@ from irrun.ops.shape_rules import Value as Known
 from irrun.runtime.shape_inference import infer_outputs
 from irrun.shapes import PartialShape
 
-__all__ = ["Graph", "Operand", "Value", "cast", "constant", "get_graph", "op", "ops"]
+__all__ = ["Graph", "Operand", "Value", "cast", "check_axis", "constant", "get_graph", "op", "ops"]
 
 Array = np.ndarray[Any, Any]
 
@@ -91,7 +91,13 @@ class Value:
         return len(self.known.shape)
 
     def get_dimension(self, axis: int) -> int | None:
-        """Return a dimension; None if it is dynamic."""
+        """Return a dimension; None if it is dynamic.
+
+        Raises:
+            ModelError: There is no such axis.
+        """
+        if self.known.shape is not None:
+            check_axis(axis, len(self.known.shape))
         dimension = None if self.known.shape is None else self.known.shape[axis]
         return int(dimension) if isinstance(dimension, int) else None
 
@@ -159,6 +165,17 @@ class Value:
 
     def __invert__(self) -> Value:
         return op("LogicalNot", self)
+
+
+def check_axis(axis: int, rank: int) -> int:
+    """Return an axis that does not count from the end.
+
+    Raises:
+        ModelError: The axis is out of range.
+    """
+    if not -rank <= axis < rank:
+        raise ModelError(f"the axis is {axis}, expected one of a value of rank {rank}")
+    return axis + rank if axis < 0 else axis
 
 
 #: What can be the input of a layer. A number becomes a scalar of the type of the first value among the inputs.

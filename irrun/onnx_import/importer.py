@@ -17,8 +17,8 @@ __all__ = ["Context", "FailedInputError", "GraphImporter"]
 
 assert _rules  # the import registers the rules
 
-#: Depth of functions in functions.
-MAX_DEPTH = 64
+#: Depth of functions in functions, and nodes that are imported in all, those of functions as often as they are called.
+MAX_DEPTH, MAX_NODES = 64, 1 << 18
 
 
 class FailedInputError(Exception):
@@ -45,6 +45,7 @@ class Context:
         self.functions = {(_normalize(f.domain), f.name): f for f in model.functions}
         self.failures: dict[str, None] = {}
         self.depth = 0
+        self.node_count = 0
 
 
 class GraphImporter:
@@ -146,12 +147,14 @@ class GraphImporter:
                 except FailedInputError:
                     self.failed.update(name for name in node.output if name)
                     continue
-                except (IrrunError, ArithmeticError, ValueError, LookupError, TypeError) as error:
+                except Exception as error:  # rules meet whatever is in a file
                     message = error.message if isinstance(error, IrrunError) else f"{type(error).__name__}: {error}"
                     self.context.failures[f"{description}: {message}"] = None
                     self.failed.update(name for name in node.output if name)
                     continue
                 for name, value in zip(node.output, outputs, strict=False):
+                    if name in self.items:
+                        self.context.failures[f"{description}: another node has the output {name!r}, too"] = None
                     if self.is_function:
                         self.items[name] = value
                     else:
@@ -159,6 +162,9 @@ class GraphImporter:
 
     def import_node(self, proto: Any) -> Sequence[Item]:
         """Return the outputs of a node."""
+        self.context.node_count += 1
+        if self.context.node_count > MAX_NODES:
+            raise ModelError(f"the model has more than {MAX_NODES} nodes, those of functions included")
         domain = _normalize(proto.domain)
         items = [self.find(name) if name else None for name in proto.input]
         function = self.context.functions.get((domain, proto.op_type))
@@ -186,7 +192,7 @@ class GraphImporter:
 
     def find_function(self, proto: Any, items: Sequence[Item], version: int) -> Any:
         """Return the function that ONNX defines for an operator; None if there is none."""
-        if not onnx.defs.has(proto.op_type, version, proto.domain):
+        if not has_schema(proto, version):
             return None
         schema = onnx.defs.get_schema(proto.op_type, version, proto.domain)
         if schema.has_function:
@@ -222,10 +228,10 @@ class GraphImporter:
         inner = GraphImporter(self.context, self.graph, {**self.versions, **versions}, None, parameters)
         for name, item in zip(function.input, [*items, *[None] * len(function.input)], strict=False):
             inner.items[name] = item
-        self.context.depth += 1
-        if self.context.depth > MAX_DEPTH:
+        if self.context.depth >= MAX_DEPTH:
             raise ModelError(f"functions call each other more than {MAX_DEPTH} levels deep")
         before = len(self.context.failures)
+        self.context.depth += 1
         inner.run(function.node)
         self.context.depth -= 1
         if len(self.context.failures) > before:
@@ -274,10 +280,15 @@ def _read_versions(imports: Sequence[Any]) -> dict[str, int]:
 def _read_defaults(proto: Any, versions: Mapping[str, int]) -> dict[str, Any]:
     """Return the defaults of the attributes of an operator that is a function."""
     version = versions.get(_normalize(proto.domain))
-    if version is None or not onnx.defs.has(proto.op_type, version, proto.domain):
+    if version is None or not has_schema(proto, version):
         return {}
     schema = onnx.defs.get_schema(proto.op_type, version, proto.domain)
     return {name: a.default_value for name, a in schema.attributes.items() if a.default_value.type}
+
+
+def has_schema(proto: Any, version: int) -> bool:
+    """Return whether ONNX defines the operator of a node in a version of its domain."""
+    return 0 < version < 1 << 31 and bool(onnx.defs.has(proto.op_type, version, proto.domain))
 
 
 def _normalize(domain: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import ModelError, UnsupportedError
-from irrun.onnx_import.graph import Graph, Value, constant
+from irrun.onnx_import.graph import Graph, Value, check_axis, constant
 from irrun.onnx_import.types import get_element_type
 
 __all__ = ["Item", "Node", "Rule", "find_rule", "list_rules", "translate"]
@@ -94,7 +94,13 @@ class Node:
 
     @property
     def inputs(self) -> list[Value]:
-        """All inputs of a variadic operator."""
+        """All inputs of a variadic operator.
+
+        Raises:
+            ModelError: There is none.
+        """
+        if not self.items:
+            raise ModelError("the inputs are missing")
         return [self[i] for i in range(len(self.items))]
 
     def has_output(self, position: int) -> bool:
@@ -128,6 +134,10 @@ class Node:
         """
         value = self._get(name, default, int, "an integer")
         return int(value)
+
+    def get_axis(self, name: str, default: int | None, rank: int) -> int:
+        """Return an attribute that is an axis, which does not count from the end; see `get_int`."""
+        return check_axis(self.get_int(name, default), rank)
 
     def get_float(self, name: str, default: float | None = None) -> float:
         """Return an attribute that is a number; see `get_int`."""

@@ -15,6 +15,7 @@ from irrun.errors import ModelError, UnsupportedError
 from irrun.export.graph import ONNX_TYPES
 from irrun.ir.constant import Constant
 from irrun.ir.weights import Weights
+from irrun.limits import check_allocation
 from irrun.ops.shape_rules import Value as Known
 from irrun.shapes import UNBOUNDED, PartialShape
 
@@ -112,6 +113,7 @@ class TensorReader:
         """
         values, indices = self.read(tensor.values), self.read(tensor.indices).to_array()
         shape = tuple(tensor.dims)
+        check_allocation(shape, values.element_type.dtype)
         dense = np.zeros(shape, values.element_type.dtype)
         try:
             if indices.ndim == 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from irrun.onnx_import.rules import (  # noqa: F401
+    contrib,
     control_flow,
     elementwise,
     image,

@@ -8,7 +8,7 @@ from typing import Any
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import ModelError, UnsupportedError
 from irrun.ir.graph import BackEdge, Body, PortMapEntry
-from irrun.onnx_import.graph import Graph, Value, constant
+from irrun.onnx_import.graph import Graph, Value, check_axis, constant
 from irrun.onnx_import.node import Importer, Item, Node, translate
 from irrun.onnx_import.rules.helpers import squeeze, unsqueeze
 from irrun.onnx_import.rules.selection import to_scalar
@@ -226,7 +226,7 @@ def translate_scan(node: Node) -> list[Value]:
         slices = []
         for value, axis, is_reversed in zip(scanned, in_axes, in_reversed, strict=True):
             rank = value.get_rank()
-            axis = axis % rank
+            axis = check_axis(axis, rank)
             assert value.shape is not None
             known = Known(PartialShape(1 if i == axis else d for i, d in enumerate(value.shape)))
             step: dict[str, Any] = (
@@ -244,7 +244,7 @@ def translate_scan(node: Node) -> list[Value]:
         for parameter, value in zip(parameters, new, strict=True):
             body.outputs.append(PortMapEntry(-1, body.add_state(parameter, value)))
         for value, axis, is_reversed in zip(joined, out_axes, out_reversed, strict=True):
-            axis = axis % (value.get_rank() + 1)
+            axis = check_axis(axis, value.get_rank() + 1)
             with body.graph.activate():
                 value = unsqueeze(value, axis)
             step = {"start": -1, "end": 0, "stride": -1} if is_reversed else {"start": 0, "end": -1, "stride": 1}

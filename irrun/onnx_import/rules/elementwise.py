@@ -9,9 +9,9 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import ModelError
-from irrun.onnx_import.graph import Value, cast, constant, op
+from irrun.onnx_import.graph import Value, cast, check_axis, constant, op
 from irrun.onnx_import.node import Node, Rule, translate
-from irrun.onnx_import.rules.helpers import gather, get_lengths, reshape, scalar, shape_of, where
+from irrun.onnx_import.rules.helpers import get_lengths, reshape, scalar, shape_of, where
 
 #: Operators of one input that an operation expresses.
 _UNARY = {
@@ -84,7 +84,7 @@ def align(node: Node) -> tuple[Value, Value]:
     """Return both inputs of an operator so that NumPy's broadcasting applies; opsets below 7 state an axis."""
     a, b = node[0], node[1]
     if node.version < 7 and node.get_int("broadcast", 0) and node.has("axis"):
-        axis = node.get_int("axis") % a.get_rank()
+        axis = node.get_axis("axis", None, a.get_rank())
         missing = a.get_rank() - axis - b.get_rank()
         b = reshape(b, [*[0] * b.get_rank(), *[1] * missing])
     return a, b
@@ -304,33 +304,23 @@ def translate_softmax(node: Node) -> Value:
 def flatten(x: Value, axis: int) -> Value:
     """Return a value as a matrix, with the axes before `axis` as rows."""
     rank = x.get_rank()
-    axis = axis + rank if axis < 0 else axis
+    axis = rank if axis == rank else check_axis(axis, rank)
+    shape = x.get_static_shape()
+    if shape is not None:
+        lengths = [int(np.prod(shape[:axis], dtype=np.int64)), int(np.prod(shape[axis:], dtype=np.int64))]
+        return op("Reshape", x, constant(lengths), special_zero=False)
     if axis == 0:
         return op("Reshape", x, constant([1, -1]), special_zero=False)
-    if axis == 1 and x.get_dimension(0) is not None:
-        lengths = get_lengths(x, 0)
-        rest = lengths if rank == 1 else None
-        if rank == 1:
-            assert rest is not None
-            return op("Unsqueeze", x, constant([1]))
-    head = op("ReduceProd", gather(shape_of(x), list(range(axis))), constant([0]), keep_dims=True)
-    tail = (
-        constant([1])
-        if axis == rank
-        else op("ReduceProd", gather(shape_of(x), list(range(axis, rank))), constant([0]), keep_dims=True)
-    )
-    return op("Reshape", x, op("Concat", head, tail, axis=0), special_zero=False)
+    if axis == 1 < rank:
+        return reshape(x, [0, -1])
+    head = op("ReduceProd", get_lengths(x, *range(axis)), constant([0]), keep_dims=True)
+    return op("Reshape", x, op("Concat", head, constant([-1]), axis=0), special_zero=False)
 
 
 @translate("Flatten")
 def translate_flatten(node: Node) -> Value:
     """Reshape to a matrix."""
-    x, axis = node[0], node.get_int("axis", 1)
-    shape = x.get_static_shape()
-    if shape is not None:
-        axis = axis + len(shape) if axis < 0 else axis
-        return op("Reshape", x, constant([int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))]), special_zero=False)
-    return flatten(x, axis)
+    return flatten(node[0], node.get_int("axis", 1))
 
 
 @translate("Cast")
@@ -389,7 +379,7 @@ def translate_hardmax(node: Node) -> Value:
     if node.version < 13:
         shape, x = shape_of(x), flatten(x, node.get_int("axis", 1))
         return op("Reshape", _hardmax(x, 1), shape, special_zero=False)
-    return _hardmax(x, node.get_int("axis", -1) % x.get_rank())
+    return _hardmax(x, node.get_axis("axis", -1, x.get_rank()))
 
 
 def _hardmax(x: Value, axis: int) -> Value:

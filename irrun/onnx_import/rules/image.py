@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.errors import ModelError
-from irrun.onnx_import.graph import Value, cast, constant, op
+from irrun.onnx_import.graph import Value, cast, check_axis, constant, op
 from irrun.onnx_import.node import Node, translate
 from irrun.onnx_import.rules.helpers import get_lengths, integers, reshape, unsqueeze, where
 from irrun.onnx_import.rules.selection import to_scalar
@@ -50,7 +50,7 @@ def _get_mode(node: Node) -> str:
 def translate_resize(node: Node) -> Value:
     """Interpolate; products with matrices of weights for what Interpolate does not have."""
     x, rank = node[0], node[0].get_rank()
-    axes = [axis % rank for axis in node.get_ints("axes", list(range(rank)))]
+    axes = [check_axis(axis, rank) for axis in node.get_ints("axes", list(range(rank)))]
     mode = _get_mode(node)
     coordinates = node.get_text("coordinate_transformation_mode", "half_pixel" if node.version >= 11 else "asymmetric")
     roi, scales, sizes = (None, node[1], None) if node.version == 10 else (node.get(1), node.get(2), node.get(3))

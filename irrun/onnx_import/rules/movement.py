@@ -332,9 +332,9 @@ def translate_compress(node: Node) -> Value:
 @translate("Col2Im")
 def translate_col2im(node: Node) -> Value:
     """Col2Im of two spatial axes."""
-    image = node.read_integers(1)
-    if image is not None and len(image) != 2:
-        raise node.refuse(f"Col2Im of {len(image)} spatial axes")
+    count = node[1].get_dimension(0)
+    if count != 2:
+        raise node.refuse(f"Col2Im of {'an unknown number of' if count is None else count} spatial axes")
     pads = node.get_ints("pads", [0, 0, 0, 0])
     return op(
         "Col2Im",
@@ -353,7 +353,7 @@ def translate_tensor_scatter(node: Node) -> Value:
     """ScatterElementsUpdate at consecutive positions of an axis."""
     cache, update, first = node[0], node[1], node.get(2)
     rank = cache.get_rank()
-    axis = node.get_int("axis", -2) % rank
+    axis = node.get_axis("axis", -2, rank)
     steps = reshape(_enumerate(update, axis), [-1 if i == axis else 1 for i in range(rank)])
     if first is not None:
         steps = steps + reshape(cast(first, "i64"), [-1, *[1] * (rank - 1)])

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.errors import ModelError
-from irrun.onnx_import.graph import Value, cast, constant, op
+from irrun.onnx_import.graph import Value, cast, check_axis, constant, op
 from irrun.onnx_import.node import Node, translate
 from irrun.onnx_import.rules.helpers import reshape, scalar, unsqueeze, where
+
+#: Length of the longest axis of a CumProd.
+MAX_LENGTH = 4096
 
 
 @translate("BatchNormalization")
@@ -56,7 +59,7 @@ def translate_layer_normalization(node: Node) -> list[Value]:
     x, scale, bias = node[0], node[1], node.get(2)
     rank = x.get_rank()
     wide = cast(x, "f32") if x.type.bits < 32 else x
-    axes = list(range(node.get_int("axis", -1) % rank, rank))
+    axes = list(range(node.get_axis("axis", -1, rank), rank))
     result = cast(_normalize(wide, axes, node.get_float("epsilon", 1e-5)), x.type) * scale
     return [result if bias is None else result + bias]
 
@@ -76,10 +79,15 @@ def translate_skip_layer_normalization(node: Node) -> list[Value | None]:
 def translate_rms(node: Node) -> Value:
     """Division by the root of the mean of squares."""
     x, rank = node[0], node[0].get_rank()
-    axes = constant(list(range(node.get_int("axis", -1) % rank, rank)))
+    axes = list(range(node.get_axis("axis", -1, rank), rank))
+    return divide_by_root(x, axes, node.get_float("epsilon", 1e-5)) * node[1]
+
+
+def divide_by_root(x: Value, axes: list[int], epsilon: float) -> Value:
+    """Return values divided by the root of the mean of their squares."""
     wide = cast(x, "f32") if x.type.bits < 32 else x
-    mean = op("ReduceMean", wide * wide, axes, keep_dims=True)
-    return cast(wide / op("Sqrt", mean + node.get_float("epsilon", 1e-5)), x.type) * node[1]
+    mean = op("ReduceMean", wide * wide, constant(axes), keep_dims=True)
+    return cast(wide / op("Sqrt", mean + epsilon), x.type)
 
 
 @translate("GroupNormalization")
@@ -133,13 +141,13 @@ def translate_cum_prod(node: Node) -> Value:
     assert axis is not None
     rank = x.get_rank()
     length = x.get_dimension(axis[0])
-    if length is None:
-        raise node.refuse("CumProd of a dynamic dimension")
+    if length is None or length > MAX_LENGTH:
+        raise node.refuse(f"CumProd of a dimension that is dynamic or longer than {MAX_LENGTH}")
     exclusive, is_reverse = bool(node.get_int("exclusive", 0)), bool(node.get_int("reverse", 0))
     kept = np.tri(length, k=-1 if exclusive else 0, dtype=bool)
     if is_reverse:
         kept = kept[::-1, ::-1]
-    position = axis[0] % rank
+    position = check_axis(axis[0], rank)
     mask = constant(kept.reshape(length, *[length if i == position else 1 for i in range(rank)]))
     rows = where(mask, unsqueeze(x, 0), 1)
     products = op("ReduceProd", rows, constant([position + 1]), keep_dims=False)

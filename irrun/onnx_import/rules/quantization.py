@@ -27,9 +27,9 @@ def _align(node: Node, x: Value, parameter: Value) -> Value:
             return parameter
         if parameter.get_dimension(0) == 1 and parameter.rank == 1:
             return reshape(parameter, constant(np.zeros(0, np.int64)))
-        axis = node.get_int("axis", 1)
-        return reshape(parameter, [-1 if i == axis % rank else 1 for i in range(rank)])
-    axis = node.get_int("axis", 1) % rank
+        axis = node.get_axis("axis", 1, rank)
+        return reshape(parameter, [-1 if i == axis else 1 for i in range(rank)])
+    axis = node.get_axis("axis", 1, rank)
     lengths = get_lengths(parameter, *range(rank))
     repeated = op(
         "Tile", unsqueeze(parameter, axis + 1), constant([block if i == axis + 1 else 1 for i in range(rank + 1)])
@@ -106,8 +106,16 @@ def translate_dynamic_quantize_linear(node: Node) -> list[Value]:
     return [quantize(x, scale, zero, ELEMENT_TYPES["u8"]), scale, zero]
 
 
-def _shift(x: Value, zero: Value, axis: int | None) -> Value:
-    """Return the difference to a zero point in f32; a vector belongs to an axis."""
+def shift(x: Value, zero: Value | None, axis: int | None) -> Value:
+    """Return the difference to a zero point in f32.
+
+    Args:
+        x: Quantized values.
+        zero: The zero point; None for 0.
+        axis: The axis that a vector of zero points belongs to.
+    """
+    if zero is None:
+        return cast(x, "f32")
     zero = cast(zero, "f32")
     if axis is not None and zero.rank == 1 and zero.get_dimension(0) != 1:
         rank = x.get_rank()
@@ -130,7 +138,7 @@ def _spread(scale: Value, rank: int, axis: int) -> Value:
 @translate("QLinearMatMul")
 def translate_qlinear_matmul(node: Node) -> Value:
     """MatMul of the differences to the zero points, and quantization."""
-    a, b = _shift(node[0], node[2], -2), _shift(node[3], node[5], -1)
+    a, b = shift(node[0], node[2], -2), shift(node[3], node[5], -1)
     product = multiply_matrices(a, b)
     rank = product.get_rank()
     scaled = product * _spread(node[1], rank, -2) * _spread(node[4], rank, -1)
@@ -140,7 +148,7 @@ def translate_qlinear_matmul(node: Node) -> Value:
 @translate("QLinearConv")
 def translate_qlinear_conv(node: Node) -> Value:
     """Convolution of the differences to the zero points, and quantization."""
-    x, weights, bias = _shift(node[0], node[2], None), _shift(node[3], node[5], 0), node.get(8)
+    x, weights, bias = shift(node[0], node[2], None), shift(node[3], node[5], 0), node.get(8)
     product = convolve(node, x, weights)
     rank = product.get_rank()
     if bias is not None:
@@ -151,12 +159,3 @@ def translate_qlinear_conv(node: Node) -> Value:
 
 def _spread_zero(zero: Value) -> Value:
     return reshape(zero, constant(np.zeros(0, np.int64))) if zero.rank == 1 else zero
-
-
-@translate("QLinearAdd", "QLinearMul", domain="com.microsoft")
-def translate_qlinear_binary(node: Node) -> Value:
-    """Return a sum or product of dequantized values, quantized."""
-    a = _shift(node[0], node[2], None) * cast(node[1], "f32")
-    b = _shift(node[3], node[5], None) * cast(node[4], "f32")
-    result = a + b if node.type == "QLinearAdd" else a * b
-    return quantize(result, cast(node[6], "f32"), node[7], node[7].type)

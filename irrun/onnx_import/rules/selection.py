@@ -209,26 +209,12 @@ def translate_multinomial(node: Node) -> Value:
 def translate_max_unpool(node: Node) -> Value:
     """ScatterElementsUpdate of zeros at the indices of a MaxPool."""
     x, indices = node[0], node[1]
-    shape = node.get(2)
-    if shape is None:
-        kernel = node.get_ints("kernel_shape")
-        strides = node.get_ints("strides", [1] * len(kernel))
-        pads = node.get_ints("pads", [0] * 2 * len(kernel))
-        count = len(kernel)
-        own = get_lengths(x, *range(2, 2 + count))
-        margins = [pads[i] + pads[i + count] for i in range(count)]
-        lengths = (own - 1) * constant(strides) - constant(margins) + constant(kernel)
-        shape = op("Concat", get_lengths(x, 0, 1), lengths, axis=0)
-        flat_shape = shape
-    else:
-        kernel = node.get_ints("kernel_shape")
-        strides = node.get_ints("strides", [1] * len(kernel))
-        pads = node.get_ints("pads", [0] * 2 * len(kernel))
-        count = len(kernel)
-        own = get_lengths(x, *range(2, 2 + count))
-        margins = [pads[i] + pads[i + count] for i in range(count)]
-        lengths = (own - 1) * constant(strides) - constant(margins) + constant(kernel)
-        flat_shape = op("Concat", get_lengths(x, 0, 1), lengths, axis=0)
+    shape, kernel = node.get(2), node.get_ints("kernel_shape")
+    count = len(kernel)
+    strides, pads = node.get_ints("strides", [1] * count), node.get_ints("pads", [0] * 2 * count)
+    margins = [k - pads[i] - pads[i + count] for i, k in enumerate(kernel)]
+    lengths = (get_lengths(x, *range(2, 2 + count)) - 1) * constant(strides) + constant(margins)
+    flat_shape = op("Concat", get_lengths(x, 0, 1), lengths, axis=0)
     size = op("ReduceProd", flat_shape, constant([0]), keep_dims=True)
     zeros = broadcast(constant(0, x.type), size)
     flat = op(
@@ -241,6 +227,6 @@ def translate_max_unpool(node: Node) -> Value:
         use_init_val=True,
     )
     result = op("Reshape", flat, flat_shape, special_zero=False)
-    if shape is flat_shape:
+    if shape is None:
         return result
     return op("Pad", result, constant([0] * (count + 2)), shape - flat_shape, constant(0, x.type), pad_mode="constant")

@@ -7,6 +7,9 @@ from irrun.onnx_import.graph import Value, constant, ops
 from irrun.onnx_import.node import Item, Node, translate
 from irrun.onnx_import.rules.helpers import concat, squeeze, unsqueeze
 
+#: Elements of an axis that is split into a sequence.
+MAX_PARTS = 4096
+
 
 def _get_sequence(node: Node, position: int = 0) -> list[Value]:
     item = node.items[position]
@@ -81,8 +84,8 @@ def translate_split_to_sequence(node: Node) -> list[Item]:
     """VariadicSplit into constant lengths."""
     x, axis = node[0], node.get_int("axis", 0)
     total = x.get_dimension(axis)
-    if total is None:
-        raise node.refuse("SplitToSequence along a dynamic dimension")
+    if total is None or total > MAX_PARTS:
+        raise node.refuse(f"SplitToSequence along a dimension that is dynamic or longer than {MAX_PARTS}")
     lengths = node.read_integers(1)
     keeps = lengths is not None or bool(node.get_int("keepdims", 1))
     if lengths is None:

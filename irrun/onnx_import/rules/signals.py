@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.errors import ModelError
 from irrun.onnx_import.graph import Value, cast, constant, op
 from irrun.onnx_import.node import Node, translate
 from irrun.onnx_import.rules.helpers import (
@@ -12,10 +13,16 @@ from irrun.onnx_import.rules.helpers import (
     gather,
     get_lengths,
     reshape,
-    slice_axis,
+    shape_of,
     squeeze,
     to_vector,
+    unsqueeze,
+    where,
 )
+from irrun.onnx_import.rules.selection import to_scalar
+
+#: Elements of the frames of a complex signal.
+MAX_ELEMENTS = 1 << 24
 
 
 @translate("DFT")
@@ -23,59 +30,63 @@ def translate_dft(node: Node) -> Value:
     """DFT, IDFT, RDFT and IRDFT."""
     x, size = node[0], node.get(1)
     rank = x.get_rank()
-    if node.version >= 20:
-        axes = node.read_integers(2)
-        axis = -2 if axes is None else axes[0]
-    else:
-        axis = node.get_int("axis", 1)
-    axis = axis % rank
+    axis = constant([node.get_int("axis", 1)] if node.version < 20 else [-2])
+    if node.version >= 20 and node.get(2) is not None:
+        axis = to_vector(cast(node[2], "i64"))
+    axis = where(axis < 0, axis + rank, axis)
     return transform(x, axis, size, bool(node.get_int("inverse", 0)), bool(node.get_int("onesided", 0)))
 
 
-def transform(x: Value, axis: int, size: Value | None, inverse: bool, onesided: bool) -> Value:
+def transform(x: Value, axis: Value, size: Value | None, inverse: bool, onesided: bool) -> Value:
     """Return the Fourier transform of an axis.
 
     Args:
         x: The data, whose last axis has the real, or the real and imaginary parts.
-        axis: The axis, not negative.
+        axis: The axis, i64 of shape [1], not negative.
         size: The length of the transform; None for that of the axis.
         inverse: Whether it is the inverse transform.
         onesided: Whether the half of a symmetric result is returned, or the data are such a half.
     """
     rank = x.get_rank()
     sizes = () if size is None else (to_vector(cast(size, "i64")),)
-    axes = constant([axis])
     is_real = x.get_dimension(-1) == 1
     if inverse and onesided:
-        return op("Unsqueeze", op("IRDFT", x, axes, *sizes), constant([rank - 1]))
+        return unsqueeze(op("IRDFT", x, axis, *sizes), rank - 1)
     if onesided and is_real:
-        return op("RDFT", squeeze(x, rank - 1), axes, *sizes)
+        return op("RDFT", squeeze(x, rank - 1), axis, *sizes)
     if is_real:
-        x = concat([x, broadcast(constant(0, x.type), op("ShapeOf", x, output_type="i64"))], rank - 1)
-    result = op("IDFT" if inverse else "DFT", x, axes, *sizes)
+        x = concat([x, broadcast(constant(0, x.type), shape_of(x))], rank - 1)
+    result = op("IDFT" if inverse else "DFT", x, axis, *sizes)
     if onesided:
-        length = get_lengths(result, axis)
-        result = slice_axis(result, 0, length / 2 + 1, axis)
+        stop = op("Gather", shape_of(result), axis, constant(0)) / 2 + 1
+        result = op("Slice", result, constant([0]), stop, constant([1]), axis)
     return result
 
 
 @translate("STFT")
 def translate_stft(node: Node) -> Value:
-    """Return the Fourier transform of frames that are gathered from the signal."""
-    signal, window = node[0], node.get(2)
-    step = node.read_integers(1)
-    frame = node.read_integers(3)
-    length = frame[0] if frame is not None else None
-    if length is None and window is not None:
-        length = window.get_dimension(0)
-    total = signal.get_dimension(1)
-    if step is None or length is None or total is None:
-        raise node.refuse("STFT without a constant step, length of frames and length of the signal")
-    starts = np.arange(0, total - length + 1, step[0])
-    frames = gather(signal, starts[:, None] + np.arange(length), 1)
-    if window is not None:
-        frames = frames * reshape(window, [1, 1, -1, 1])
-    return transform(frames, 2, None, False, bool(node.get_int("onesided", 1)))
+    """STFT of real signals; the transform of the frames of complex ones."""
+    signal, step, window, length = node[0], node[1], node.get(2), node.get(3)
+    if length is None:
+        if window is None:
+            raise ModelError("neither the window nor the length of frames is given")
+        length = get_lengths(window, 0)
+    length = to_scalar(cast(length, "i64"))
+    if window is None:
+        window = broadcast(constant(1, signal.type), to_vector(length))
+    is_real = signal.rank == 2 or signal.get_dimension(-1) == 1
+    if is_real and node.get_int("onesided", 1):
+        data = signal if signal.rank == 2 else squeeze(signal, 2)
+        return op("STFT", data, window, length, to_scalar(cast(step, "i64")), transpose_frames=False)
+    steps = node.read_integers(1)
+    size, total = length.read(), signal.get_dimension(1)
+    if steps is None or size is None or total is None or total // max(steps[0], 1) * int(size) > MAX_ELEMENTS:
+        raise node.refuse("STFT of complex signals without constant lengths")
+    if signal.rank == 2:
+        signal = unsqueeze(signal, 2)
+    starts = np.arange(0, total - int(size) + 1, steps[0])
+    frames = gather(signal, starts[:, None] + np.arange(int(size)), 1) * reshape(window, [1, 1, -1, 1])
+    return transform(frames, constant([2]), None, False, bool(node.get_int("onesided", 1)))
 
 
 @translate("MelWeightMatrix")

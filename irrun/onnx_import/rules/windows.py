@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from irrun.element_types import ELEMENT_TYPES
 from irrun.onnx_import.graph import Value, constant, op, ops
 from irrun.onnx_import.node import Node, translate
-from irrun.onnx_import.rules.helpers import concat, get_lengths, integers, reshape, shape_of
+from irrun.onnx_import.rules.helpers import broadcast, concat, get_lengths, integers, reshape, shape_of
 from irrun.onnx_import.rules.products import get_paddings
 
 I64 = ELEMENT_TYPES["i64"]
@@ -80,7 +78,7 @@ def translate_lp_pool(node: Node) -> Value:
     powers = powers * powers if p == 2 else powers if p == 1 else op("Power", powers, p)
     shape = shape_of(x)
     flat = reshape(powers, concat([integers(-1, 1), get_lengths(x, *range(2, 2 + count))]))
-    weights = constant(np.ones((1, 1, *kernel)), x.type)
+    weights = broadcast(constant(1, x.type), integers(1, 1, *kernel))
     sums = op("Convolution", flat, weights, **attributes, dilations=dilations)
     lengths = concat([op("Gather", shape, constant([0, 1]), constant(0)), get_lengths(sums, *range(2, 2 + count))])
     sums = op("Reshape", sums, lengths, special_zero=False)
