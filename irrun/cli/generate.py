@@ -51,6 +51,17 @@ DEFAULT_LENGTH = 256
 @click.option("--frequency-penalty", type=NumberRange(min=-2, max=2), metavar="X", help="The same, by occurrences.")
 @click.option("--stop-strings", multiple=True, metavar="TEXT", help="End at this text. May be repeated.")
 @click.option("--ignore-eos", is_flag=True, default=None, help="Do not end at the token that ends a text.")
+@click.option("--num-return-sequences", type=IntegerRange(min=1), metavar="N", help="Print N texts for each prompt.")
+@click.option("--num-beams", type=IntegerRange(min=1), metavar="N", help="Search: continue the N best texts at once.")
+@click.option("--num-beam-groups", type=IntegerRange(min=1), metavar="N", help="Search in N groups that differ.")
+@click.option("--diversity-penalty", type=NumberRange(), metavar="X", help="Above 0: groups differ more.")
+@click.option("--length-penalty", type=NumberRange(), metavar="X", help="Above 1: search for longer texts.")
+@click.option("--no-repeat-ngram-size", type=IntegerRange(min=0), metavar="N", help="Repeat no N tokens in a search.")
+@click.option(
+    "--stop-criteria",
+    type=click.Choice(["early", "heuristic", "never"], case_sensitive=False),
+    help="End a search with enough texts, when no better one is likely, or when none is possible.",
+)
 @click.option("--echo", is_flag=True, default=None, help="Print the prompt as well.")
 @setting_options()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -78,11 +89,17 @@ def command(folder: Path, prompts: tuple[str, ...], settings: RunSettings, as_js
             continue
         if number:
             click.echo("")
-        result = generator.generate(prompt, config, _write)
-        click.echo("")
+        is_one = config.num_beams == config.num_return_sequences == 1
+        result = generator.generate(prompt, config, _write if is_one else None)
+        click.echo("" if is_one else "\n".join(item.text for item in (result, *result.alternatives)))
         click.echo(_describe_speed(result), err=True)
     if as_json:
-        click.echo(json.dumps([vars(result) | {"tokens_per_second": result.tokens_per_second} for result in results]))
+        click.echo(json.dumps([_to_json(result) for result in results]))
+
+
+def _to_json(result: GeneratedText) -> dict[str, Any]:
+    values = {"tokens_per_second": result.tokens_per_second, "alternatives": list(map(_to_json, result.alternatives))}
+    return vars(result) | values
 
 
 def _write(part: str) -> None:

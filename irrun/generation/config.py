@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from irrun.errors import InputError, UnsupportedError
+from irrun.errors import InputError
 
 __all__ = ["GenerationConfig"]
 
-#: Fields of OpenVINO GenAI's GenerationConfig that would change the result, with the values that do not.
-_UNSUPPORTED = {"num_beams": 1, "num_beam_groups": 1, "num_return_sequences": 1, "no_repeat_ngram_size": (0, None)}
+#: When beam search ends, with the names that Hugging Face's `early_stopping` has for it.
+STOP_CRITERIA = {"early": True, "heuristic": False, "never": "never"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,14 @@ class GenerationConfig:
         stop_token_ids: Tokens that end the generation, besides `eos_token_id`.
         eos_token_id: The token that ends a text; None if there is none.
         ignore_eos: Whether `eos_token_id` and `stop_token_ids` do not end the text.
+        num_return_sequences: Number of texts for each prompt.
+        num_beams: Number of texts that beam search continues at once; 1 for no beam search.
+        num_beam_groups: Number of groups of beams.
+        diversity_penalty: What is subtracted from the scores of tokens for each beam of an earlier group with them.
+        length_penalty: Scores of texts are divided by their length to the power of this.
+        no_repeat_ngram_size: Beam search repeats no sequence of this many tokens; 0 for no limit.
+        stop_criteria: Beam search ends when there are enough texts ("early"), when no better one is likely
+            ("heuristic"), or when none is possible ("never").
         echo: Whether the result begins with the prompt.
         rng_seed: The seed of the random numbers.
     """
@@ -59,6 +67,13 @@ class GenerationConfig:
     stop_token_ids: tuple[int, ...] = ()
     eos_token_id: int | None = None
     ignore_eos: bool = False
+    num_return_sequences: int = 1
+    num_beams: int = 1
+    num_beam_groups: int = 1
+    diversity_penalty: float = 0.0
+    length_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    stop_criteria: str = "heuristic"
     echo: bool = False
     rng_seed: int = 0
 
@@ -66,7 +81,7 @@ class GenerationConfig:
         """Check the values.
 
         Raises:
-            InputError: A value is out of range.
+            InputError: A value is out of range, or does not fit another one.
         """
         for name, low, high in (
             ("max_new_tokens", 1, math.inf),
@@ -78,6 +93,12 @@ class GenerationConfig:
             ("presence_penalty", -2, 2),
             ("frequency_penalty", -2, 2),
             ("rng_seed", 0, 2**32 - 1),
+            ("num_return_sequences", 1, math.inf),
+            ("num_beams", 1, math.inf),
+            ("num_beam_groups", 1, math.inf),
+            ("diversity_penalty", -math.inf, math.inf),
+            ("length_penalty", -math.inf, math.inf),
+            ("no_repeat_ngram_size", 0, math.inf),
         ):
             value = getattr(self, name)
             if value is None and name.startswith("max_"):
@@ -90,6 +111,29 @@ class GenerationConfig:
             _check_number(name, getattr(self, name))
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} is {getattr(self, name)}; expected a positive number")
+        if self.stop_criteria not in STOP_CRITERIA:
+            raise InputError(f"stop_criteria is {self.stop_criteria!r}; expected one of {', '.join(STOP_CRITERIA)}")
+        self._check_beams()
+
+    def _check_beams(self) -> None:
+        penalties = (self.repetition_penalty, self.presence_penalty, self.frequency_penalty)
+        has_groups = self.num_beam_groups > 1
+        if self.num_beams == 1:
+            rules = {"num_return_sequences needs do_sample or num_beams": self.num_return_sequences > 1}
+            rules = {} if self.do_sample else rules
+        else:
+            rules = {
+                "beam search does not sample; omit do_sample or num_beams": self.do_sample,
+                "beam search does not provide stop_strings": bool(self.stop_strings),
+                "beam search has no repetition, presence and frequency penalties": penalties != (1, 0, 0),
+                "num_return_sequences is larger than num_beams": self.num_return_sequences > self.num_beams,
+                "num_beams is not a multiple of num_beam_groups": self.num_beams % self.num_beam_groups != 0,
+                "several num_beam_groups need a diversity_penalty": has_groups and self.diversity_penalty == 0,
+                "diversity_penalty needs several num_beam_groups": not has_groups and self.diversity_penalty != 0,
+            }
+        for message, is_violated in rules.items():
+            if is_violated:
+                raise InputError(message)
 
     @property
     def end_tokens(self) -> frozenset[int]:
@@ -122,7 +166,6 @@ class GenerationConfig:
 
         Raises:
             InputError: The file is damaged.
-            UnsupportedError: It asks for beam search.
         """
         path = folder / "generation_config.json"
         if not path.exists():
@@ -144,18 +187,16 @@ class GenerationConfig:
 
         Raises:
             InputError: A name is unknown, or a value is out of range.
-            UnsupportedError: A value asks for beam search.
         """
         where = f"{source}: " if source else ""
-        for name, neutral in _UNSUPPORTED.items():
-            value = values.get(name, neutral)
-            if value != neutral and value not in (neutral if isinstance(neutral, tuple) else (neutral,)):
-                raise UnsupportedError(f"{where}{name}={value} is not supported; the text is generated token by token")
         fields = {field.name: field for field in dataclasses.fields(self)}
         changes: dict[str, Any] = {}
+        stopping = [name for name, value in STOP_CRITERIA.items() if source and value == values.get("early_stopping")]
+        if stopping:
+            changes["stop_criteria"] = stopping[0]
         for name, value in values.items():
             if name not in fields:
-                if not source and name not in _UNSUPPORTED:
+                if not source:
                     raise InputError(f"unknown option {name}; expected one of {', '.join(sorted(fields))}")
                 continue
             default = fields[name].default
@@ -165,6 +206,8 @@ class GenerationConfig:
             if value is None and default is not None:
                 continue
             changes[name] = tuple(value) if isinstance(default, tuple) else value
+            if name == "stop_criteria" and isinstance(value, str):
+                changes[name] = value.lower()
         try:
             return dataclasses.replace(self, **changes)
         except InputError as error:

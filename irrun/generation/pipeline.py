@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import re
+import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
-from irrun.errors import InputError, ModelError
+from irrun.errors import InputError
+from irrun.generation.beam_search import search_beams
 from irrun.generation.config import GenerationConfig
+from irrun.generation.decoder import Decoder, check_language_model
 from irrun.generation.sampling import Sampler
-from irrun.ir.model import Model
+from irrun.generation.tokenization import TextTokenizer, TokenizerOptions, find_file
 from irrun.ir.reader import read_model
+from irrun.runtime.executor import Observer
 from irrun.runtime.options import RunSettings
-from irrun.runtime.request import CompiledModel, InferRequest
 
 __all__ = ["GeneratedText", "TextGenerator", "generate"]
 
-TOKENIZER, DETOKENIZER = "openvino_tokenizer.xml", "openvino_detokenizer.xml"
 #: The names of language models, in the order in which they are looked for.
 MODELS = ("openvino_language_model.xml", "openvino_model.xml", "model.xml")
-#: Inputs of language models. `beam_idx` is the row of the cache that each row continues.
-INPUTS = ("input_ids", "attention_mask", "position_ids", "beam_idx")
 #: What an incomplete character looks like. It may be completed by the next token.
 INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
+#: Number of tokens that are decoded with the next one, and of those after which the oldest are not any more.
+CONTEXT, MAX_CONTEXT = 8, 32
+
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,9 @@ class GeneratedText:
         reason: Why it ended: "stop" (a token or a stop string) or "length".
         first_seconds: Seconds until the first token.
         seconds: Seconds of the generation.
+        score: The sum of the logarithms of the probabilities of the tokens, which beam search divides by a power of
+            their number; None for greedy search.
+        alternatives: The other texts, if `num_return_sequences` is larger than 1. The first text has the best score.
     """
 
     prompt: str
@@ -51,6 +58,8 @@ class GeneratedText:
     reason: str
     first_seconds: float
     seconds: float
+    score: float | None = None
+    alternatives: tuple[GeneratedText, ...] = ()
 
     @property
     def tokens_per_second(self) -> float:
@@ -62,8 +71,9 @@ class GeneratedText:
 class TextGenerator:
     """Continues texts with the models of a folder.
 
-    The language model keeps its key-value cache in variables, as optimum-intel exports it. Its inputs are `input_ids`
-    and any of `attention_mask`, `position_ids` and `beam_idx`; its output is `logits`.
+    The language model has the input `input_ids`, any of `attention_mask`, `position_ids`, `token_type_ids` and
+    `beam_idx`, and the output `logits`. Its key-value cache is in variables, as optimum-intel exports it, or in the
+    inputs `past_key_values...` and outputs `present...`. Without a cache, each run computes the whole text.
 
     Args:
         folder: The folder with openvino_tokenizer.xml, openvino_detokenizer.xml and openvino_model.xml.
@@ -79,93 +89,90 @@ class TextGenerator:
 
     def __init__(self, folder: str | Path, **options: Any) -> None:
         self.folder = Path(folder)
-        if not self.folder.is_dir():
-            raise InputError(f"{folder} is not a folder; expected one with {TOKENIZER} and {MODELS[1]}")
-        tokenizer = read_model(self._find(TOKENIZER))
         self._settings = RunSettings(**options)
-        self._tokenizer = self._settings.compile(tokenizer)
-        self._detokenizer = self._settings.compile(read_model(self._find(DETOKENIZER)))
-        self._model = self._settings.compile(read_model(self._find(*MODELS)))
-        self._inputs = _check_model(self._model)
+        self._tokenizer = TextTokenizer.read(self.folder, self._settings)
+        self._model = self._settings.compile(read_model(find_file(self.folder, *MODELS)))
+        check_language_model(self._model)
         config = GenerationConfig.read(self.folder)
-        if config.eos_token_id is None and not config.stop_token_ids:
-            config = config.replace({"eos_token_id": _find_end_token(tokenizer)})
+        token = self._tokenizer.get_info("eos_token_id")
+        if token is not None and token.isdigit() and config.eos_token_id is None and not config.stop_token_ids:
+            config = config.replace({"eos_token_id": int(token)})
         self.config = config
 
-    def encode(self, text: str) -> list[int]:
-        """Return the tokens of a text."""
-        outputs = self._tokenizer([np.array([text], object)])
-        return [int(token) for token in outputs["input_ids"][0]]
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Return the tokens of a text.
+
+        Args:
+            text: The text.
+            add_special_tokens: Whether the tokens at the begin and the end of texts are added.
+        """
+        tokens, _ = self._tokenizer.encode([text], TokenizerOptions(add_special_tokens=add_special_tokens))
+        return [int(token) for token in tokens[0]]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens. Special tokens are left out."""
-        if not tokens:
-            return ""
-        value = self._detokenizer([np.array([tokens], np.int64)])[0][0]
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        return self._tokenizer.decode(np.array([tokens], np.int64))[0]
 
     def generate(
-        self, prompt: str, config: GenerationConfig | None = None, streamer: Callable[[str], object] | None = None
+        self,
+        prompt: str | Sequence[int],
+        config: GenerationConfig | None = None,
+        streamer: Callable[[str], object] | None = None,
+        *,
+        observers: Sequence[Observer] = (),
     ) -> GeneratedText:
         """Continue a text.
 
         Args:
-            prompt: The text.
+            prompt: The text, or its tokens.
             config: How; by default, `config` of the generator.
             streamer: Called with each part of the text as soon as it is known. The generation ends if it returns True.
+            observers: Called after each layer of the language model.
 
         Raises:
-            InputError: The prompt has no tokens, or nothing limits the length.
+            InputError: The prompt has no tokens, nothing limits the length, or several texts are streamed.
             IrrunError: A layer failed.
         """
         config = config or self.config
         start = time.perf_counter()
-        prompt_tokens = self.encode(prompt)
-        if not prompt_tokens:
+        tokens = self.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+        if not tokens:
             raise InputError("the prompt has no tokens")
-        limit = config.count_tokens(len(prompt_tokens))
-        writer = _Writer(self, config, streamer, prompt if config.echo else "")
-        sampler = Sampler(config, prompt_tokens)
-        first, reason = 0.0, "length"
-        tokens: list[int] = []
-        scores = self._iterate_scores(prompt_tokens, tokens)
-        while len(tokens) < limit:
-            tokens.append(sampler.choose(next(scores)))
-            first = first or time.perf_counter() - start
-            is_end = tokens[-1] in config.end_tokens and len(tokens) >= config.min_new_tokens
-            if is_end or writer.write(tokens):
-                reason = "stop"
-                break
-        text = writer.finish(tokens)
+        if streamer is not None and (config.num_beams > 1 or config.num_return_sequences > 1):
+            raise InputError("only one text can be streamed; expected num_beams and num_return_sequences to be 1")
+        shown = prompt if isinstance(prompt, str) else self.decode(tokens)
+        if not config.count_tokens(len(tokens)):
+            raise InputError(f"the prompt has {len(tokens)} tokens; expected fewer than max_length")
+        decoder = Decoder(self._model, self._settings.timeout, observers)
+        scores = decoder.run([tokens], [0])
+        first = time.perf_counter() - start
+        if config.num_beams > 1:
+            beams = search_beams(config, tokens, scores, decoder.run)
+            found = [
+                _Sequence(_Writer(self, config, None, shown), list(beam.tokens), float(beam.score), beam.reason)
+                for beam in beams
+            ]
+        else:
+            found = [_Sequence(_Writer(self, config, streamer, shown)) for _ in range(config.num_return_sequences)]
+            _sample(found, config, tokens, scores, decoder)
+            found.sort(key=lambda item: -(item.score or 0))
+        texts = [sequence.writer.finish(sequence.tokens) for sequence in found]
         seconds = time.perf_counter() - start
-        return GeneratedText(prompt, text, tuple(tokens), len(prompt_tokens), reason, first, seconds)
+        results = [
+            GeneratedText(shown, text, tuple(item.tokens), len(tokens), item.reason, first, seconds, item.score)
+            for text, item in zip(texts, found, strict=True)
+        ]
+        return dataclasses.replace(results[0], alternatives=tuple(results[1:]))
 
-    def _iterate_scores(self, prompt: Sequence[int], tokens: Sequence[int]) -> Iterator[np.ndarray[Any, Any]]:
-        """Yield the scores of the next token, each after the one before was added to `tokens`."""
-        request = self._model.create_infer_request()
-        past, new = 0, list(prompt)
-        while True:
-            yield self._run(request, past, new)
-            past, new = past + len(new), [tokens[-1]]
 
-    def _run(self, request: InferRequest, past: int, tokens: Sequence[int]) -> np.ndarray[Any, Any]:
-        count = len(tokens)
-        values: dict[str, np.ndarray[Any, Any]] = {
-            "input_ids": np.array([tokens], np.int64),
-            "attention_mask": np.ones((1, past + count), np.int64),
-            "position_ids": np.arange(past, past + count, dtype=np.int64)[None],
-            "beam_idx": np.zeros(1, np.int32),
-        }
-        inputs = {name: values[name] for name in self._inputs}
-        logits = request.infer(inputs, timeout=self._settings.timeout)["logits"]
-        scores: np.ndarray[Any, Any] = logits[0, -1].astype(np.float32)
-        return scores
+@dataclass
+class _Sequence:
+    """A text while it is generated."""
 
-    def _find(self, *names: str) -> Path:
-        for name in names:
-            if (self.folder / name).exists():
-                return self.folder / name
-        raise InputError(f"{self.folder} has no {' or '.join(names)}")
+    writer: _Writer
+    tokens: list[int] = field(default_factory=list)
+    score: float | None = None
+    reason: str = "length"
 
 
 class _Writer:
@@ -173,28 +180,32 @@ class _Writer:
 
     Args:
         generator: Decodes tokens.
-        config: The stop strings.
+        config: The stop strings, and whether the text begins with the prompt.
         streamer: Receives the parts.
-        prefix: What the text begins with.
+        prompt: The prompt.
     """
 
     def __init__(
-        self, generator: TextGenerator, config: GenerationConfig, streamer: Callable[[str], object] | None, prefix: str
+        self, generator: TextGenerator, config: GenerationConfig, streamer: Callable[[str], object] | None, prompt: str
     ) -> None:
         self._decode = generator.decode
         self._stops = tuple(stop for stop in config.stop_strings if stop)
         self._keeps_stop = config.include_stop_str_in_output
         self._streamer = streamer
-        self._prefix = prefix
+        self._prefix = prompt if config.echo else ""
+        self._parts = _Decoding(generator.decode)
         self._written = 0
         self._stopped: str | None = None
+        self._pass_on(self._prefix)
 
-    def write(self, tokens: Sequence[int]) -> bool:
+    def write(self, token: int) -> bool:
         """Pass on what is new, and return whether the text ends."""
         if self._streamer is None and not self._stops:
             return False
-        text = self._decode(tokens)
-        ends = [(position, stop) for stop in self._stops if (position := text.find(stop)) >= 0]
+        before = len(self._parts.text)
+        text = self._parts.add(token)
+        begin = max(before - max(map(len, self._stops), default=0) - len(INCOMPLETE), 0)
+        ends = [(position, stop) for stop in self._stops if (position := text.find(stop, begin)) >= 0]
         if ends:
             position, stop = min(ends)
             self._stopped = text[: position + (len(stop) if self._keeps_stop else 0)]
@@ -212,6 +223,72 @@ class _Writer:
     def _pass_on(self, text: str) -> bool:
         part, self._written = text[self._written :], max(self._written, len(text))
         return self._streamer is not None and bool(part) and self._streamer(part) is True
+
+
+class _Decoding:
+    """The text of tokens that are added one by one. A few are decoded with each of them, not all.
+
+    Args:
+        decode: Returns the text of tokens.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+        self._decode = decode
+        self._tokens: list[int] = []
+        self._known = ""  # the text before that of `_tokens`
+        self._skipped = 0  # length of the text of `_tokens` that is part of `_known`
+        self.text = ""
+
+    def add(self, token: int) -> str:
+        """Return the text with another token."""
+        self._tokens.append(token)
+        text = self._decode(self._tokens)
+        self.text = self._known + text[self._skipped :]
+        if len(self._tokens) >= MAX_CONTEXT and not text.endswith(INCOMPLETE):
+            tail = self._decode(self._tokens[-CONTEXT:])
+            if text.endswith(tail):
+                self._known, self._skipped = self.text, len(tail)
+                del self._tokens[:-CONTEXT]
+        return self.text
+
+
+def _sample(
+    sequences: Sequence[_Sequence], config: GenerationConfig, prompt: Sequence[int], scores: Array, decoder: Decoder
+) -> None:
+    """Continue texts of one prompt, token by token.
+
+    Args:
+        sequences: The texts, without tokens.
+        config: How.
+        prompt: The tokens of the prompt.
+        scores: Scores of the first token, f32 of shape [1, vocabulary].
+        decoder: Computes further scores.
+    """
+    sampler = Sampler(config, prompt)
+    limit = config.count_tokens(len(prompt))
+    chosen = sampler.choose_several(scores[0], 0, len(sequences))
+    rows = [0] * len(sequences)
+    running = list(sequences)
+    while True:
+        kept = []
+        for position, (sequence, (token, probability)) in enumerate(zip(running, chosen, strict=True)):
+            sequence.tokens.append(token)
+            if config.do_sample:
+                sequence.score = (sequence.score or 0) + probability
+            is_end = token in config.end_tokens and len(sequence.tokens) >= config.min_new_tokens
+            if is_end or sequence.writer.write(token):
+                sequence.reason = "stop"
+            elif len(sequence.tokens) < limit:
+                kept.append(position)
+        if not kept:
+            return
+        running, rows = [running[position] for position in kept], [rows[position] for position in kept]
+        scores = decoder.run([sequence.tokens[-1:] for sequence in running], rows)
+        rows = list(range(len(running)))
+        chosen = [
+            sampler.choose_several(scores[row], len(sequence.tokens), 1)[0]
+            for row, sequence in zip(rows, running, strict=True)
+        ]
 
 
 @overload
@@ -262,32 +339,6 @@ def generate(
     if isinstance(prompts, str):
         return generator.generate(prompts, config, streamer)
     return [generator.generate(prompt, config, streamer) for prompt in prompts]
-
-
-def _check_model(model: CompiledModel) -> list[str]:
-    """Return the names of the inputs of a language model.
-
-    Raises:
-        ModelError: It has other inputs, or no output "logits".
-    """
-    names = [next((name for name in INPUTS if name in spec.names), spec.any_name) for spec in model.inputs]
-    unknown = [name for name in names if name not in INPUTS]
-    if unknown or "input_ids" not in names:
-        expected = ", ".join(INPUTS)
-        raise ModelError(
-            f"the inputs of the language model are {', '.join(names)}; expected input_ids and any of {expected}",
-            path=model.model.path,
-        )
-    if not any("logits" in spec.names for spec in model.outputs):
-        found = ", ".join(spec.any_name for spec in model.outputs)
-        raise ModelError(f"the language model has no output logits; found {found}", path=model.model.path)
-    return names
-
-
-def _find_end_token(tokenizer: Model) -> int | None:
-    """Return the token that ends a text, as the file of the tokenizer states it."""
-    match = re.search(r'<eos_token_id value="(\d+)"', tokenizer.rt_info or "")
-    return int(match[1]) if match else None
 
 
 def _count_overlap(text: str, stop: str) -> int:

@@ -16,10 +16,11 @@ Array = np.ndarray[Any, Any]
 
 
 class Sampler:
-    """Chooses the tokens of one text.
+    """Chooses the tokens of a text, or of several that continue one prompt.
 
     Random numbers are the outputs of std::mt19937 with the seed of the configuration, and candidates have the order
-    that OpenVINO GenAI gives them, so that it draws the same tokens from the same scores.
+    that OpenVINO GenAI gives them, so that it draws the same tokens from the same scores. Several texts share their
+    penalties and random numbers, as there.
 
     Args:
         config: The configuration.
@@ -38,14 +39,26 @@ class Sampler:
         Args:
             scores: f32 of shape [vocabulary].
         """
-        scores = self._penalize(np.array(scores, np.float32))
-        token = self._draw(scores) if self._config.do_sample else int(scores.argmax())
-        self._counts[token] += 1
-        return token
+        return self.choose_several(scores, self._counts.total(), 1)[0][0]
 
-    def _penalize(self, scores: Array) -> Array:
+    def choose_several(self, scores: Array, length: int, count: int) -> list[tuple[int, float]]:
+        """Return the next tokens of several texts that are equal so far, with the logarithms of their probabilities.
+
+        The logarithms are 0 if tokens are not drawn.
+
+        Args:
+            scores: f32 of shape [vocabulary].
+            length: The number of tokens of the texts so far.
+            count: How many tokens to choose.
+        """
+        scores = self._penalize(np.array(scores, np.float32), length)
+        chosen = [self._draw(scores) if self._config.do_sample else (int(scores.argmax()), 0.0) for _ in range(count)]
+        self._counts.update(token for token, _ in chosen)
+        return chosen
+
+    def _penalize(self, scores: Array, length: int) -> Array:
         config = self._config
-        if self._counts.total() < config.min_new_tokens:
+        if length < config.min_new_tokens:
             scores[[token for token in config.end_tokens if token < len(scores)]] = 0  # as in OpenVINO GenAI
         if config.repetition_penalty != 1:
             seen = np.array(sorted({*self._prompt, *self._counts}), np.int64)
@@ -59,7 +72,7 @@ class Sampler:
             scores[tokens] = values - penalties * np.where(values >= 0, 1, -1)
         return scores
 
-    def _draw(self, scores: Array) -> int:
+    def _draw(self, scores: Array) -> tuple[int, float]:
         config = self._config
         tokens = np.arange(len(scores))
         if 0 < config.top_k < len(scores):
@@ -76,7 +89,8 @@ class Sampler:
             tokens, weights = tokens[order], weights[order]
         sums = np.cumsum(weights, dtype=np.float32)
         index = int(np.searchsorted(sums, sums[-1] * self._make_uniform(), "right"))
-        return int(tokens[min(index, len(tokens) - 1)])
+        index = min(index, len(tokens) - 1)
+        return int(tokens[index]), float(np.log(weights[index] / sums[-1]))
 
     def _make_uniform(self) -> np.float32:
         """Return a number in [0, 1) as std::uniform_real_distribution<float> makes it."""

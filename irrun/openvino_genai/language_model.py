@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from irrun.errors import ModelError
+from irrun.generation.beam_search import search_beams
 from irrun.generation.config import GenerationConfig
+from irrun.generation.decoder import Decoder, check_language_model
 from irrun.generation.sampling import Sampler
 from irrun.ir.model import Model
 from irrun.openvino_genai.enumerations import GenerationFinishReason, StreamingStatus
@@ -19,9 +20,6 @@ from irrun.openvino_genai.tokenizer import Tokenizer
 from irrun.runtime.options import RunSettings
 
 __all__ = ["GeneratedTokens", "LanguageModel"]
-
-#: Inputs of language models.
-INPUTS = ("input_ids", "attention_mask", "position_ids", "beam_idx")
 
 
 @dataclass
@@ -48,7 +46,7 @@ class GeneratedTokens:
 
 
 class LanguageModel:
-    """A language model that keeps its key-value cache in variables.
+    """A language model.
 
     Args:
         model: The model.
@@ -61,16 +59,7 @@ class LanguageModel:
 
     def __init__(self, model: Model, settings: RunSettings, tokenizer: Tokenizer) -> None:
         self._compiled = settings.compile(model)
-        self._inputs = [
-            next((name for name in INPUTS if name in spec.names), spec.any_name) for spec in self._compiled.inputs
-        ]
-        names = {name for spec in self._compiled.outputs for name in spec.names}
-        if "input_ids" not in self._inputs or not {*self._inputs} <= {*INPUTS} or "logits" not in names:
-            raise ModelError(
-                f"the inputs of the language model are {', '.join(self._inputs)}; expected input_ids and any of "
-                f"{', '.join(INPUTS)}, and the output logits",
-                path=model.path,
-            )
+        check_language_model(self._compiled)
         self._tokenizer = tokenizer
 
     def generate(
@@ -88,14 +77,14 @@ class LanguageModel:
             IrrunError: A layer failed.
         """
         result = GeneratedTokens()
-        request = self._compiled.create_infer_request()
+        decoder = Decoder(self._compiled)
         sampler = Sampler(config, prompt)
         limit = config.count_tokens(len(prompt))
         tokens, passed = result.tokens, 0
-        past, new = 0, list(prompt)
+        new = list(prompt)
         while len(tokens) < limit:
             start = time.perf_counter()
-            scores = self._run(request, past, new)
+            scores = decoder.run([new], [0])[0]
             inferred = time.perf_counter()
             tokens.append(sampler.choose(scores))
             result.times.append(time.perf_counter())
@@ -103,7 +92,7 @@ class LanguageModel:
             result.samplings.append(result.times[-1] - inferred)
             if has_scores:
                 result.score += _compute_log_probability(scores, tokens[-1])
-            past, new = past + len(new), tokens[-1:]
+            new = tokens[-1:]
             end, held = self._find_stop(tokens, config)
             if end is not None:
                 del tokens[end:]
@@ -130,6 +119,36 @@ class LanguageModel:
             tokens[:0] = prompt
         return result
 
+    def search(self, prompt: Sequence[int], config: GenerationConfig) -> list[GeneratedTokens]:
+        """Continue a prompt by beam search, and return the results, the best first.
+
+        Args:
+            prompt: Its tokens.
+            config: How.
+
+        Raises:
+            IrrunError: A layer failed.
+        """
+        decoder = Decoder(self._compiled)
+        times: list[float] = []
+        inferences: list[float] = []
+
+        def run(tokens: Sequence[Sequence[int]], rows: Sequence[int]) -> np.ndarray[Any, Any]:
+            start = time.perf_counter()
+            scores = decoder.run(tokens, rows)
+            times.append(time.perf_counter())
+            inferences.append(times[-1] - start)
+            return scores
+
+        beams = search_beams(config, prompt, run([prompt], [0]), run)
+        results = []
+        for beam in beams:
+            reason = GenerationFinishReason.STOP if beam.reason == "stop" else GenerationFinishReason.LENGTH
+            tokens = [*(prompt if config.echo else ()), *beam.tokens]
+            results.append(GeneratedTokens(tokens, float(beam.score), reason))
+        results[0].times, results[0].inferences, results[0].samplings = times, inferences, [0.0] * len(times)
+        return results
+
     def _find_stop(self, tokens: Sequence[int], config: GenerationConfig) -> tuple[int | None, int]:
         """Return how many tokens precede a stop string, or None, and how many of the last may be part of one."""
         stops = [stop for stop in config.stop_strings if stop]
@@ -151,19 +170,6 @@ class LanguageModel:
     def _decode(self, tokens: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(list(tokens))
         return text
-
-    def _run(self, request: Any, past: int, tokens: Sequence[int]) -> np.ndarray[Any, Any]:
-        """Return the scores of the next token, f32 of shape [vocabulary]."""
-        count = len(tokens)
-        values: dict[str, np.ndarray[Any, Any]] = {
-            "input_ids": np.array([tokens], np.int64),
-            "attention_mask": np.ones((1, past + count), np.int64),
-            "position_ids": np.arange(past, past + count, dtype=np.int64)[None],
-            "beam_idx": np.zeros(1, np.int32),
-        }
-        logits = request.infer({name: values[name] for name in self._inputs})["logits"]
-        scores: np.ndarray[Any, Any] = logits[0, -1].astype(np.float32)
-        return scores
 
 
 def _compute_log_probability(scores: np.ndarray[Any, Any], token: int) -> float:

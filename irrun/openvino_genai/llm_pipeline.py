@@ -244,6 +244,10 @@ class LLMPipeline:
         if config.max_new_tokens == UNLIMITED and config.max_length == UNLIMITED:
             config.max_new_tokens = UNLIMITED - 1  # the end token or a stop string ends the text
         options = config._to_irrun()
+        if options.num_beams > 1:
+            return [result for row in rows for result in self._model.search(row, options)]
+        if options.num_return_sequences > 1:
+            raise RuntimeError("irrun does not provide num_return_sequences without beam search")
         has_scores = config.do_sample or config.logprobs > 0
         return [self._model.generate(row, options, has_scores, writer) for row in rows]
 

@@ -96,6 +96,77 @@ def test_several_prompts_give_several_texts():
     assert irrun.generate(EXAMPLE, PROMPT, {"max_new_tokens": 4}).text == " who"
 
 
+ROSA = ("bear named Rosa who", "hedgehog named Feli")
+MILL = [f" a curious {name} who lived behind the mill." for name in ("hedgehog named Felix", "bear named Mila")]
+ENDING = {"max_new_tokens": 60, "num_beams": 3, "num_return_sequences": 2, "stop_token_ids": [46]}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"max_new_tokens": 30, "num_beams": 4, "num_return_sequences": 4},
+            [f" a curious {name}" for name in ("bear named Emil who", "bear named Mila who", *ROSA)],
+        ),
+        (
+            {"num_beams": 6, "num_beam_groups": 3, "diversity_penalty": 2.0, "num_return_sequences": 6}
+            | {"stop_token_ids": [32], "max_new_tokens": 30},
+            [" ", " ", " ", "s ", ", ", "a "],
+        ),
+        ({**ENDING, "length_penalty": 0.5, "no_repeat_ngram_size": 6}, MILL),
+        ({**ENDING, "stop_criteria": "EARLY"}, MILL),
+        ({**ENDING, "stop_criteria": "never"}, MILL),
+    ],
+)
+def test_texts_of_beam_search_equal_those_of_openvino_genai(generator, options, expected):
+    result = generator.generate("Once there was", generator.config.replace(options))
+    results = [result, *result.alternatives]
+    assert [item.text for item in results] == expected
+    assert [item.score for item in results] == sorted((item.score for item in results), reverse=True)
+    assert {item.reason for item in results} == {"stop" if "stop_token_ids" in options else "length"}
+
+
+def test_several_texts_are_drawn(generator):
+    values = {"max_new_tokens": 12, "do_sample": True, "num_return_sequences": 3, "rng_seed": 3, "temperature": 1.5}
+    result = generator.generate(PROMPT, generator.config.replace(values))
+    scores = [result.score, *(item.score for item in result.alternatives)]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    (one,) = irrun.generate(EXAMPLE, [PROMPT], {**values, "num_return_sequences": 1})
+    assert one.alternatives == ()
+
+
+def test_several_texts_cannot_be_streamed(generator):
+    config = generator.config.replace({"num_beams": 2})
+    with pytest.raises(irrun.InputError, match="only one text can be streamed"):
+        generator.generate(PROMPT, config, print)
+
+
+def test_long_texts_are_decoded_in_parts(generator):
+    lengths = []
+    decode = generator.decode
+    config = generator.config.replace({"max_new_tokens": 200, "ignore_eos": True})
+    parts = []
+
+    def count(tokens):
+        lengths.append(len(tokens))
+        return decode(tokens)
+
+    try:
+        generator.decode = count
+        text = generator.generate(PROMPT, config, parts.append).text
+    finally:
+        del generator.decode
+    assert "".join(parts) == text
+    assert sorted(lengths)[-2:] == [32, 200]
+
+
+def test_the_prompt_of_an_echo_is_streamed_at_once(generator):
+    parts = []
+    generator.generate(PROMPT, generator.config.replace({"echo": True, "max_new_tokens": 1}), parts.append)
+    assert parts == [PROMPT, " "]
+
+
 def test_few_candidates_have_the_order_of_a_heap():
     assert _select_largest(np.array([5, 1, 4, 2, 3, 9], np.float32), 1) == [5]
     scores = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
@@ -119,7 +190,13 @@ def test_penalties_lower_the_scores_of_tokens_that_occurred():
         ({"temperature": 0}, "temperature is 0; expected a positive number"),
         ({"top_p": 1.5}, "top_p is 1.5; expected 0 to 1"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0; expected at least 1"),
-        ({"num_beams": 4}, "num_beams=4 is not supported"),
+        ({"num_beams": 4, "do_sample": True}, "beam search does not sample"),
+        ({"num_beams": 4, "num_beam_groups": 3}, "num_beams is not a multiple of num_beam_groups"),
+        ({"num_beams": 4, "num_beam_groups": 2}, "several num_beam_groups need a diversity_penalty"),
+        ({"num_beams": 4, "repetition_penalty": 2}, "beam search has no repetition"),
+        ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences is larger than num_beams"),
+        ({"num_return_sequences": 3}, "num_return_sequences needs do_sample or num_beams"),
+        ({"stop_criteria": "soon"}, "stop_criteria is 'soon'; expected one of early, heuristic, never"),
         ({"tempertaure": 1}, "unknown option tempertaure; expected one of .*temperature"),
         ({"temperature": "hot"}, "temperature is 'hot'; expected a number"),
     ],
@@ -160,6 +237,11 @@ def test_the_command_prints_the_text(capsys):
     code, out, err = call(capsys, "generate", EXAMPLE, PROMPT, "--max-new-tokens", 10, "--echo")
     assert (code, out) == (0, PROMPT + " who lived\n")
     assert re.fullmatch(r"10 tokens, the first after [\d.e-]+ s, [\d.e+]+ tokens per second\n", err)
+    beams = ("--num-beams", 3, "--num-return-sequences", 2, "--max-new-tokens", 9, "--stop-criteria", "early")
+    code, out, _ = call(capsys, "generate", EXAMPLE, PROMPT, *beams)
+    assert (code, out.splitlines()) == (0, [" who live", " came alo"])
+    code, out, _ = call(capsys, "generate", EXAMPLE, PROMPT, *beams, "--json")
+    assert [text["text"] for text in json.loads(out)[0]["alternatives"]] == [" came alo"]
     code, out, _ = call(capsys, "generate", EXAMPLE, PROMPT, PROMPT, "--max-new-tokens", 10, "--json")
     assert [text["text"] for text in json.loads(out)] == [" who lived"] * 2
 

@@ -1,0 +1,123 @@
+"""Language models that are run token by token, with their key-value caches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.errors import ModelError
+from irrun.ir.model import TensorSpec
+from irrun.runtime.executor import Observer
+from irrun.runtime.request import CompiledModel
+
+__all__ = ["Decoder", "check_language_model"]
+
+Array = np.ndarray[Any, Any]
+
+#: Inputs of language models. `beam_idx` is the row of the cache that each row continues.
+INPUTS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "beam_idx")
+#: What the names of a cache begin with where it is passed from output to input.
+PAST, PRESENT = "past_key_values", "present"
+
+
+class Decoder:
+    """One or several texts that a language model continues.
+
+    Its cache is in variables, or in the inputs `past_key_values...` that the outputs `present...` continue. A model
+    with neither gets all tokens in each run.
+
+    Args:
+        compiled: The model, which `check_language_model` accepts.
+        timeout: Seconds that each run may take.
+        observers: Called after each instruction.
+    """
+
+    def __init__(
+        self, compiled: CompiledModel, timeout: float | None = None, observers: Sequence[Observer] = ()
+    ) -> None:
+        self._request = compiled.create_infer_request()
+        self._timeout, self._observers = timeout, observers
+        self._specs = {_get_name(spec): spec for spec in compiled.inputs}
+        self._cache = {name: _make_empty(spec) for name, spec in self._specs.items() if name.startswith(PAST)}
+        self._variables = self._request.query_state()
+        self._tokens = np.zeros((1, 0), np.int64)
+
+    def run(self, tokens: Sequence[Sequence[int]], rows: Sequence[int]) -> Array:
+        """Return the scores of the next tokens, f32 of shape [rows, vocabulary].
+
+        Args:
+            tokens: The new tokens of each row, as many for each.
+            rows: The row of the last run that each row continues; 0 in the first run.
+
+        Raises:
+            IrrunError: A layer failed.
+        """
+        new = np.array(tokens, np.int64)
+        count, is_reordered = len(rows), list(rows) != list(range(len(self._tokens)))
+        past = self._tokens.shape[1] if self._cache or self._variables else 0
+        self._tokens = np.concatenate([self._tokens[list(rows)], new], axis=1)
+        total = self._tokens.shape[1]
+        if is_reordered and past and "beam_idx" not in self._specs:
+            self._select_rows(list(rows))
+        positions = np.broadcast_to(np.arange(past, total), (count, total - past))
+        values: dict[str, Array] = {
+            "input_ids": self._tokens[:, past:],
+            "attention_mask": np.ones((count, total), np.int64),
+            "position_ids": positions,
+            "token_type_ids": np.zeros_like(positions),
+            "beam_idx": np.array(rows, np.int32),
+            **self._cache,
+        }
+        inputs = {name: _convert(values[name], spec) for name, spec in self._specs.items()}
+        self._cache = dict.fromkeys(self._cache, np.empty(0))  # only the inputs hold what the run replaces
+        del values
+        outputs = self._request.infer(inputs, observers=self._observers, timeout=self._timeout)
+        self._cache = {name: outputs[PRESENT + name.removeprefix(PAST)] for name in self._cache}
+        scores: Array = outputs["logits"][:, -1].astype(np.float32)
+        return scores
+
+    def _select_rows(self, rows: list[int]) -> None:
+        """Let the rows of a cache without `beam_idx` be those that are continued."""
+        self._cache = {name: value[rows] for name, value in self._cache.items()}
+        for variable in self._variables:
+            variable.state = variable.state[rows]
+
+
+def check_language_model(compiled: CompiledModel) -> None:
+    """Check the inputs and outputs of a language model.
+
+    Args:
+        compiled: The model.
+
+    Raises:
+        ModelError: It has other inputs, no output "logits", or no output for an input of the cache.
+    """
+    path = compiled.model.path
+    names = [_get_name(spec) for spec in compiled.inputs]
+    if "input_ids" not in names or any(name not in INPUTS and not name.startswith(PAST) for name in names):
+        expected = f"input_ids and any of {', '.join(INPUTS)} and {PAST}..."
+        raise ModelError(f"the inputs of the language model are {', '.join(names)}; expected {expected}", path=path)
+    found = {name for spec in compiled.outputs for name in spec.names}
+    needed = ["logits", *(PRESENT + name.removeprefix(PAST) for name in names if name.startswith(PAST))]
+    for name in needed:
+        if name not in found:
+            shown = ", ".join(spec.any_name for spec in compiled.outputs)
+            raise ModelError(f"the language model has no output {name}; found {shown}", path=path)
+
+
+def _get_name(spec: TensorSpec) -> str:
+    """Return the name of an input by which its meaning is known, or any other."""
+    return next((name for name in spec.names if name in INPUTS or name.startswith(PAST)), spec.any_name)
+
+
+def _make_empty(spec: TensorSpec) -> Array:
+    """Return a cache of no tokens: dynamic dimensions are 0, except the first, the batch."""
+    if spec.partial_shape is None or spec.element_type is None:
+        raise ModelError(f"the input {spec.any_name} of the language model has no declared shape or type")
+    return np.zeros((1, *spec.partial_shape.get_min_shape()[1:]), spec.element_type.dtype)
+
+
+def _convert(value: Array, spec: TensorSpec) -> Array:
+    return value if spec.element_type is None else value.astype(spec.element_type.dtype, copy=False)
