@@ -199,15 +199,13 @@ def _project_both(planner: BodyPlanner, step: BodyStep, cell: _Cell, gates: int)
     """Return the gates: the sums of the products of the input and of the hidden state."""
     W, R, B = cell.weights
     _check_bias(B, gates * cell.hidden)
-    if "both" not in step.prepared:
-        step.prepared["weights"] = np.ascontiguousarray(np.concatenate([W, R], 1).T)
     joined = planner.add_value((cell.X.shape[0], W.shape[1] + cell.hidden))
     start = 0
     for value in (cell.X, cell.states[0]):
         place = replace(joined, shape=value.shape, offset=joined.offset + start * F32.itemsize)
         planner.add_nest(Copy(), [place], [value])
         start += value.shape[1]
-    product = planner.multiply(step, "both", joined, step.prepared.pop("weights", W), B)
+    product = planner.multiply(step, "both", joined, lambda: np.concatenate([W, R], 1).T, B)
     return _divide(product, cell.hidden)
 
 
@@ -251,19 +249,19 @@ def _gru_cell(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
         if score.shape != (state.shape[0], 1) or score.dtype != F32:
             raise NoKernelError("the shape of the scores does not match")
         scores = [score]
-    update, reset, candidate = _divide(planner.multiply(step, "input", cell.X, W.T, B), hidden)
+    update, reset, candidate = _divide(planner.multiply(step, "input", cell.X, lambda: W.T, B), hidden)
     if is_linear:
         bias = None
         if hidden_bias is not None:
             bias = np.zeros(3 * hidden, np.float32)
             bias[2 * hidden :] = hidden_bias
-        own = _divide(planner.multiply(step, "state", state, R.T, bias), hidden)
+        own = _divide(planner.multiply(step, "state", state, lambda: R.T, bias), hidden)
         operands = [update, reset, own[0], own[1], candidate, own[2], state, *scores]
     else:
-        own = _divide(planner.multiply(step, "state", state, R[: 2 * hidden].T), hidden)
+        own = _divide(planner.multiply(step, "state", state, lambda: R[: 2 * hidden].T), hidden)
         results = [planner.add_value(state.shape) for _ in range(2)]
         gates = _CellFunction("gates", cell.activations, cell.clip, result_count=2)
         planner.add_nest(gates, results, [update, reset, *own, state])
-        (product,) = _divide(planner.multiply(step, "candidate", results[1], R[2 * hidden :].T), hidden)
+        (product,) = _divide(planner.multiply(step, "candidate", results[1], lambda: R[2 * hidden :].T), hidden)
         operands = [results[0], candidate, product, state, *scores]
     return [planner.add_elementwise(_CellFunction("gru", cell.activations, cell.clip, (is_linear,)), operands)]

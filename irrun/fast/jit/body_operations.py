@@ -400,8 +400,8 @@ def _multiply(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
     transposes = [bool(step.site.attributes.get(name, False)) for name in ("transpose_a", "transpose_b")]
     weights = step.site.get_constant(1)
     if weights is not None and weights.ndim == 2 and not transposes[0]:
-        weights = weights.T if transposes[1] else weights
-        return [planner.multiply(step, "weights", planner.get(step.inputs[0]), weights)]
+        own: Array = weights.T if transposes[1] else weights
+        return [planner.multiply(step, "weights", planner.get(step.inputs[0]), lambda: own)]
     a, b = (
         _swap_axes(value, len(value.shape) - 2) if transposed else value
         for value, transposed in zip((planner.get(slot) for slot in step.inputs[:2]), transposes, strict=True)

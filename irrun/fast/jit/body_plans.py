@@ -257,12 +257,13 @@ class BodyPlanner:
         return replace(result, strides=binding.strides) if binding.strides else result
 
     def multiply(
-        self, step: BodyStep, key: str, value: BodyValue, weights: Array, bias: Array | None = None
+        self, step: BodyStep, key: str, value: BodyValue, get_weights: Callable[[], Array], bias: Array | None = None
     ) -> BodyValue:
         """Add the product of a value with constant weights [K, N], and a bias [N], which are packed once for a key."""
         if key not in step.prepared:
             steps = () if bias is None else (Step("Add", (0, 1)),)
-            step.prepared[key] = ProductKernel(2, weights, steps, () if bias is None else (bias,))
+            kernel = ProductKernel(2, get_weights(), steps, () if bias is None else (bias,))
+            step.prepared.setdefault(key, kernel)  # another thread may have prepared it
         data = self.make_contiguous(value)
         flat = math.prod(data.shape[:-1]), data.shape[-1]
         result = self.add_kernel(step.prepared[key], [replace(data, shape=flat, strides=count_strides(flat, F32))])
