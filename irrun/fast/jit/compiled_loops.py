@@ -24,7 +24,7 @@ from irrun.fast.jit.body_operations import add_step
 from irrun.fast.jit.body_plans import BodyPlan, BodyPlanner, BodyStep, count_strides
 from irrun.fast.jit.nests import StridedLayout
 from irrun.fast.jit.tasks import align_size
-from irrun.limits import check_allocation, collect_values
+from irrun.limits import Collection, check_allocation, collect_values
 from irrun.ops._support.axes import normalize_axis
 from irrun.ops._support.context import BodyRunner, OutputDescription
 from irrun.ops._support.input_slices import InputSlicer, create_slicers, get_count_from_outputs
@@ -171,7 +171,7 @@ class CompiledLoop:
             with collect_values() as values:
                 check_allocation([bound.size], np.dtype(np.uint8))
                 values.add(bound.size)
-                return bound.run(inputs, bound.compute_invariants(inputs) if invariants is None else invariants)
+                return bound.run(inputs, bound.compute_invariants(inputs) if invariants is None else invariants, values)
         except InputError as error:
             raise NoKernelError(str(error)) from error
 
@@ -200,7 +200,7 @@ class _BoundLoop:
         self._condition, self._count = _read_condition(body, count)
         edges = {edge.parameter: edge.result for edge in body.back_edges}
         collected = {o.result for o in body.outputs if o.axis is not None and o.port >= 0}
-        if self._count is None and (collected or slicers or self._condition is None):
+        if self._count is None and (slicers or self._condition is None):
             raise NoKernelError("expected a known number of iterations")
         #: By the slots of Parameters: their inputs and the first byte there; the bytes between the values of
         #: neighboring iterations; and layouts.
@@ -235,7 +235,10 @@ class _BoundLoop:
         if self._condition is not None:
             needed.add(self._condition)
         self._results = list(dict.fromkeys(own.results[r] for r in sorted(needed)))
-        self._collected = {own.results[r] for r in collected}
+        #: Results that are written to their final memory, and results of loops with a condition, whose number is not
+        #: known, which are copied to it.
+        self._collected = {own.results[r] for r in collected if self._condition is None}
+        self._copied = {own.results[r] for r in collected} - self._collected
 
     def _add_counter(self, slot: int, parameter: int, edges: Mapping[int, int], body: BodyRunner) -> None:
         """Add the number of the iteration, unless the body itself counts, from an input."""
@@ -287,6 +290,10 @@ class _BoundLoop:
         if self._condition is not None:
             self._add_places()
         self.size = plan.arena_size + sum(size * places for size, places in self._places.values())
+        for entry in self._outputs:  # values that are concatenated along other axes are copied
+            slot = self._own.results[entry.result]
+            if slot in self._collected and entry.port >= 0 and (entry.axis or entry.stride < 0):
+                self.size += math.prod(self._places[slot])
         # The address of a varying array is its base + (iteration + shift & mask) * size.
         masks = {slot: -1 if slot in self._collected else self._places[slot][1] - 1 for slot in self._results}
         rows = [(numbers[slot], slot, 0, -1, step) for slot, step in self._steps.items()]
@@ -309,23 +316,26 @@ class _BoundLoop:
         layout = self._plan.results[self._own.results[self._condition or 0]]
         if layout.dtype != np.bool_ or math.prod(layout.shape) != 1:
             raise NoKernelError("the execution condition is not a boolean")
-        total = sum(size for slot, (size, _) in self._places.items() if slot not in self._collected)
+        total = sum(size for size, _ in self._places.values())
         places = 2
         while 2 * places * total <= MAX_RESULT_SIZE and places < MAX_ITERATIONS:
             places *= 2
         for slot, (size, _) in self._places.items():
-            if slot not in self._collected:
-                self._places[slot] = size, places
+            self._places[slot] = size, places
 
-    def run(self, inputs: Sequence[Array], invariants: Mapping[int, Array]) -> tuple[Array, ...]:
+    def run(
+        self, inputs: Sequence[Array], invariants: Mapping[int, Array], collection: Collection
+    ) -> tuple[Array, ...]:
         """Compute the iterations, and return the outputs.
 
         Args:
             inputs: The inputs of the loop.
             invariants: The values that do not depend on the iteration.
+            collection: Counts the values that are copied.
 
         Raises:
             NoKernelError: Iterations are not counted from 0.
+            InputError: The values so far exceed the memory limit.
         """
         if self._counter is not None and self._counter[2] >= 0 and inputs[self._counter[2]].any():
             raise NoKernelError("iterations are not counted from 0")
@@ -341,27 +351,39 @@ class _BoundLoop:
                 memory[slot] = np.empty((places, *self._plan.results[slot].shape), self._plan.results[slot].dtype)
             else:
                 memory[slot] = np.empty(size * places, np.uint8)
-        count = self._iterate(known, memory)
+        parts: dict[int, list[Array]] = {slot: [] for slot in self._copied}
+        count = self._iterate(known, memory, parts, collection)
         outputs: list[Array] = [np.empty(0)] * self._output_count
         for entry in self._outputs:
             if entry.port >= 0:
                 slot = self._own.results[entry.result]
                 if entry.axis is None:
                     outputs[entry.port] = np.array(self._get_value(memory, slot, count - 1))
+                elif slot in parts:
+                    collection.add(sum(part.nbytes for part in parts[slot]))
+                    outputs[entry.port] = _join(entry, np.concatenate(parts[slot]))
                 else:
-                    outputs[entry.port] = _join(entry, memory[slot][:count])
+                    outputs[entry.port] = _join(entry, memory[slot])
         return tuple(outputs)
 
     def _list_sources(self, inputs: Sequence[Array]) -> Iterator[tuple[int, Array]]:
         """Yield the slots of Parameters with their inputs."""
         return ((slot, inputs[port]) for slot, (port, _) in self._sources.items())
 
-    def _iterate(self, known: Mapping[int, int], memory: Mapping[int, Array]) -> int:
+    def _iterate(
+        self,
+        known: Mapping[int, int],
+        memory: Mapping[int, Array],
+        parts: Mapping[int, list[Array]],
+        collection: Collection,
+    ) -> int:
         """Compute the iterations, and return their number.
 
         Args:
             known: The addresses of inputs and of values that do not depend on the iteration, by their slots.
             memory: The memory of the results by their slots.
+            parts: By their slots, the results of iterations that are copied.
+            collection: Counts them.
         """
         schedule, count = self._plan.get_schedule(self._varying), self._count
         rows = max(1, min(MAX_WORDS // schedule.size, MAX_ITERATIONS, count or MAX_ITERATIONS))
@@ -399,12 +421,23 @@ class _BoundLoop:
             step = 4 * n
             if condition is not None:  # iterations after the last one are computed in vain
                 step = max(done // 4, int(n * MAX_VAIN_SECONDS / max(elapsed, 1e-9)))
-                size, places = self._places[condition]
-                ends = np.flatnonzero(memory[condition].reshape(-1).view(np.uint8)[numbers % places * size] == 0)
+                ends = np.flatnonzero(self._read(memory, condition, numbers) == 0)
+                last = int(ends[0]) + 1 if len(ends) else n
+                for slot, own in parts.items():
+                    own.append(self._read(memory, slot, numbers[:last]))
+                    collection.add(own[-1].nbytes)
                 if len(ends):
-                    return done - n + int(ends[0]) + 1
+                    return done - n + last
             step = max(1, min(rows, step, int(n * MAX_SECONDS / max(elapsed, 1e-9))))
         return done
+
+    def _read(self, memory: Mapping[int, Array], slot: int, numbers: Array) -> Array:
+        """Return copies of the values of a result in some of the last iterations."""
+        size, places = self._places[slot]
+        layout = self._plan.results[slot]
+        used = layout.dtype.itemsize * math.prod(layout.shape)
+        chosen = memory[slot].reshape(places, size)[numbers % places, :used]
+        return np.ascontiguousarray(chosen).view(layout.dtype).reshape(len(numbers), *layout.shape)
 
     def _get_value(self, memory: Mapping[int, Array], slot: int, iteration: int) -> Array:
         """Return the value of a result in one of the last iterations."""
