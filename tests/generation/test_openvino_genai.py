@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from irrun.openvino import Tensor
 
 PROMPT = "Once there was a clever cat named Zoe"
 F32 = {"INFERENCE_PRECISION_HINT": "f32"}
+CACHE_F32 = {**F32, "KV_CACHE_PRECISION": "f32"}
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% if not loop.last %} {% endif %}{% endfor %}"
 
 
@@ -44,7 +46,7 @@ def genai(request):
 
 @pytest.fixture(scope="module")
 def pipe(genai, folder):
-    return genai.LLMPipeline(folder, "CPU", **F32)
+    return genai.LLMPipeline(folder, "CPU", **CACHE_F32)
 
 
 def get_tensor_class(genai):
@@ -70,6 +72,30 @@ def test_texts_give_results(genai, pipe):
     assert str(pipe.generate(["Once there"], max_new_tokens=3)) == " wa"
     (score,) = pipe.generate(["Once there"], max_new_tokens=8, logprobs=1).scores
     assert score == pytest.approx(-0.9907, abs=2e-3)
+
+
+BEAMS = """\
+-0.081182:  who lived near the 
+-0.090065:  who lived by the ri
+-0.090148:  who lived under a b
+-0.091242:  who lived on the gr
+-0.092016:  who lived behind th
+-0.864029:  bedgehog named Mila
+-0.864639:  bedgehog named Emil
+-0.910588:  bedgehog named Otto"""
+
+
+def test_beams_are_printed_with_their_scores(genai, pipe):
+    config = genai.GenerationConfig()
+    config.max_new_tokens, config.num_beam_groups, config.num_beams = 20, 3, 15
+    config.diversity_penalty, config.num_return_sequences = 1, 8
+    results = pipe.generate([PROMPT], config)
+    expected = [line.split(": ", 1) for line in BEAMS.splitlines()]
+    assert results.texts == [text for _, text in expected]
+    np.testing.assert_allclose(results.scores, [float(score) for score, _ in expected], atol=5e-6)
+    assert re.sub(r"\d\d:", ":", str(results)) == re.sub(r"\d\d:", ":", BEAMS)
+    config.num_return_sequences, config.stop_criteria = 1, genai.StopCriteria.EARLY
+    assert pipe.generate(PROMPT, config) == " who lived near the "
 
 
 def test_tokens_give_tokens(genai, pipe):
