@@ -344,6 +344,10 @@ OPERATIONS = {
         o.matmul(c(np.ones((3, 5, 4)), F32), x, False, False),
         o.matmul(o.broadcast(x, c([2, 4, 6])), o.broadcast(x, c([2, 4, 6])), False, True),
     ],
+    "MVN": lambda x, n: (
+        [o.mvn(x, c([-1]), v, 1e-6, m) for v in (True, False) for m in ("inside_sqrt", "outside_sqrt")]
+        + [o.mvn(x, c([0, 1]), True, 1e-6, "inside_sqrt")]
+    ),
     "Softmax": lambda x, n: [f(x, a) for f in (o.softmax, o.log_softmax) for a in (0, 1, -1)],
 }
 

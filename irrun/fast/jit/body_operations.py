@@ -17,6 +17,7 @@ from irrun.fast.expressions.table import Step, evaluate_steps, find_call
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.body_plans import EMITTERS, BodyPlanner, BodyStep, BodyValue, count_strides, emits
 from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.kernels import NormalizationKernel
 from irrun.fast.jit.nests import LLVM_TYPES, Copy
 from irrun.fast.jit.product_kernels import VariableProductKernel
 from irrun.fast.jit.reductions import compile_softmax, make_row_task
@@ -317,6 +318,20 @@ def _log_softmax(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
             lambda rows, length: make_row_task(compile_log_softmax(), 2, rows, length),
         )
     ]
+
+
+@emits("MVN")
+def _normalize(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
+    """Add MVN-6 along the last axes."""
+    data = planner.get(step.inputs[0])
+    rank = len(data.shape)
+    if step.site.operation.since != 6:
+        raise NoKernelError(f"there is no compiled form of {step.site.operation}")
+    numbers = sorted(normalize_axis(int(n), rank) for n in _get_known(planner, step, 1).reshape(-1))
+    if not numbers or numbers != list(range(rank - len(numbers), rank)):
+        raise NoKernelError("there is no compiled form of MVN for these axes")
+    kernel = NormalizationKernel(rank, len(numbers), step.site.attributes, (), ())
+    return [planner.add_kernel(kernel, [data])]
 
 
 @emits("TopK")
