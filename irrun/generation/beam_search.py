@@ -96,7 +96,7 @@ def _extend(
 ) -> list[Beam]:
     """Return the beams that continue a group, and finish beams that end with a stop token."""
     size = config.num_beams // config.num_beam_groups
-    stops = config.end_tokens
+    stops = config.stop_tokens
     candidates: list[Beam] = []
     for beam in group.ongoing:
         row = scores[beam.row].copy()

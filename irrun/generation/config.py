@@ -38,7 +38,7 @@ class GenerationConfig:
         include_stop_str_in_output: Whether such a text is part of the result.
         stop_token_ids: Tokens that end the generation, besides `eos_token_id`.
         eos_token_id: The token that ends a text; None if there is none.
-        ignore_eos: Whether `eos_token_id` and `stop_token_ids` do not end the text.
+        ignore_eos: Whether `eos_token_id` and `stop_token_ids` do not end the text. In beam search they always do.
         num_return_sequences: Number of texts for each prompt.
         num_beams: Number of texts that beam search continues at once; 1 for no beam search.
         num_beam_groups: Number of groups of beams.
@@ -137,9 +137,12 @@ class GenerationConfig:
 
     @property
     def end_tokens(self) -> frozenset[int]:
-        """The tokens that end a text."""
-        if self.ignore_eos:
-            return frozenset()
+        """The tokens that end a text, unless beam search generates it."""
+        return frozenset() if self.ignore_eos else self.stop_tokens
+
+    @property
+    def stop_tokens(self) -> frozenset[int]:
+        """The tokens that end a text if `ignore_eos` is not set."""
         return frozenset(self.stop_token_ids) | ({self.eos_token_id} if self.eos_token_id is not None else set())
 
     def count_tokens(self, prompt: int) -> int:

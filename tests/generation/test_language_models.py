@@ -1,0 +1,94 @@
+"""Generated language models of several sizes and caches, with the texts of OpenVINO GenAI."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from generated_folders import copy_tokenizer
+from generated_language_models import CACHES, build_decoder
+
+import irrun.openvino as ov
+from irrun.generation import TextGenerator
+
+PROMPT = "Once there was a clever cat"
+WORDS = 400
+BEAMS = {"num_beams": 6, "num_beam_groups": 3, "diversity_penalty": 1.5, "num_return_sequences": 6}
+#: Layers, heads, groups, size, inputs, and whether attention is one operation.
+MODELS = [
+    (1, 4, 4, 32, ("position_ids",), False),
+    (2, 4, 2, 32, ("position_ids",), False),
+    (3, 4, 1, 32, (), False),
+    (4, 2, 2, 16, ("position_ids",), True),
+    (1, 8, 2, 64, ("position_ids",), True),
+    (2, 2, 1, 48, (), True),
+    (4, 4, 4, 32, ("position_ids",), False),
+    (3, 8, 8, 64, (), False),
+    (2, 4, 2, 32, ("position_ids",), False),
+    (1, 4, 4, 48, (), True),
+]
+#: The last models have tokens of words, the others of characters.
+CHARACTER_MODELS = 8
+
+
+def write_folder(folder, model):
+    ov.save_model(model, copy_tokenizer(folder) / "openvino_model.xml", compress_to_fp16=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def word_models():
+    """A tokenizer like BERT's and its detokenizer."""
+    converter = pytest.importorskip("openvino_tokenizers")
+    pytest.importorskip("transformers")
+    pytest.importorskip("tokenizers")
+    sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+    try:
+        import make_tokenizers
+    finally:
+        sys.path.pop(0)
+    tokenizer = make_tokenizers.make_bert(make_tokenizers.SENTENCES, WORDS)
+    return converter.convert_tokenizer(tokenizer, with_detokenizer=True)
+
+
+def list_texts(generator, **values):
+    result = generator.generate(PROMPT, generator.config.replace({"ignore_eos": True, **values}))
+    return [item.text for item in (result, *result.alternatives)]
+
+
+@pytest.mark.parametrize("number", range(len(MODELS)))
+def test_texts_equal_those_of_openvino_genai(tmp_path, request, number):
+    genai = pytest.importorskip("openvino_genai")
+    layers, heads, groups, size, inputs, fused = MODELS[number]
+    has_words = number >= CHARACTER_MODELS
+    options = {"layers": layers, "heads": heads, "groups": groups, "size": size, "inputs": inputs, "fused": fused}
+    model = build_decoder(WORDS if has_words else 128, seed=number, **options)
+    folder = write_folder(tmp_path / "model", model)
+    if has_words:
+        import openvino
+
+        names = ("openvino_tokenizer", "openvino_detokenizer")
+        for item, name in zip(request.getfixturevalue("word_models"), names, strict=True):
+            openvino.save_model(item, folder / f"{name}.xml", compress_to_fp16=False)
+    properties = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "ATTENTION_BACKEND": "SDPA"}
+    oracle, generator = genai.LLMPipeline(folder, "CPU", **properties), TextGenerator(folder)
+    draws = {"do_sample": True, "rng_seed": number, "temperature": 0.8, "top_k": 20}
+    for values in ({"max_new_tokens": 50}, {"max_new_tokens": 20, **BEAMS}, {"max_new_tokens": 30, **draws}):
+        values["eos_token_id"] = ord("\n")
+        config = genai.GenerationConfig(apply_chat_template=False, ignore_eos=True, **values)
+        expected = oracle.generate([PROMPT], config).texts
+        assert list_texts(generator, **values) == expected
+
+
+@pytest.mark.parametrize("inputs", [(), ("position_ids", "token_type_ids")])
+def test_texts_do_not_depend_on_where_the_cache_is(tmp_path, inputs):
+    texts = []
+    for cache in CACHES:
+        model = build_decoder(layers=2, groups=2, cache=cache, inputs=inputs)
+        generator = TextGenerator(write_folder(tmp_path / cache, model))
+        greedy = list_texts(generator, max_new_tokens=30)
+        texts.append([greedy, list_texts(generator, max_new_tokens=15, **BEAMS)])
+    assert len(texts[0][0][0]) > 20
+    assert len(set(texts[0][1])) > 1
+    assert all(text == texts[0] for text in texts)
