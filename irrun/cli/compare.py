@@ -17,6 +17,7 @@ from irrun.cli.options import RunOptions, against_option, choose_reference, run_
 
 if TYPE_CHECKING:
     from irrun.inspection.comparison import Comparison
+    from irrun.inspection.cure import Cure
     from irrun.ir.model import Model
     from irrun.runtime.inputs import Inputs
 
@@ -36,6 +37,7 @@ FOLDED = ("exact", "near zero", "inherits")
     examples=[
         "irrun compare model.xml --against openvino --input x.npy",
         "irrun compare fp32.xml --against int8.xml --input x.npy --cure 3",
+        "irrun compare fp32.xml --against int8.xml --input inputs/ --until 30dB -o cured.xml",
         "irrun compare model.xml --against f64 --input random",
         "irrun compare model.xml activations.safetensors --input x.npy --map out0=detection_out",
         "irrun compare model.xml model.onnx --input inputs/ --fail-below 40dB --junit report.xml",
@@ -57,6 +59,24 @@ FOLDED = ("exact", "near zero", "inherits")
     help="Tolerance of a layer as a multiple of its own rounding error.  [default: 64; 2 for another IR]",
 )
 @click.option("--cure", type=IntegerRange(min=1), metavar="N", help="Find the N layers to keep in floating point.")
+@click.option(
+    "--until",
+    metavar="N[dB]",
+    help="Find the layers to keep in floating point for this SQNR of the outputs, or this value of the metric.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="CURED.xml",
+    help="Write the quantized model with these layers in floating point.",
+)
+@click.option(
+    "--ignored-scope",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.json",
+    help="Write the layers to keep in floating point as the ignored_scope of NNCF.",
+)
 @click.option(
     "--map",
     "names",
@@ -90,6 +110,9 @@ def command(
     sort: str,
     tolerance: float | None,
     cure: int | None,
+    until: str | None,
+    output: Path | None,
+    ignored_scope: Path | None,
     names: tuple[str, ...],
     limits: tuple[str, ...],
     metric: str | None,
@@ -105,6 +128,7 @@ def command(
     variables keep their values. The exit code is 0 if the model agrees, 1 if layers add an error, 2 after an error,
     and 3 if the outputs differ but no layer adds an error.
     """
+    from irrun.atomic_files import atomic_write
     from irrun.cli.progress import ProgressLine
     from irrun.inspection.acceptance import find_failures, make_junit, parse_limit
     from irrun.inspection.comparing import compare
@@ -112,8 +136,16 @@ def command(
     reference = choose_reference(against, positional, "WITH")
     if reference is None:
         raise click.UsageError("Missing option '--against': what the model is compared with")
-    if cure is not None and not reference.lower().endswith(".xml"):
-        raise click.BadParameter(f"--cure requires another IR (other.xml), found {reference!r}", param_hint="--against")
+    is_cured = cure is not None or until is not None
+    option = "--until" if cure is None else "--cure"
+    if is_cured and not reference.lower().endswith(".xml"):
+        message = f"{option} requires another IR (other.xml), found {reference!r}"
+        raise click.BadParameter(message, param_hint="--against")
+    if not is_cured and (output is not None or ignored_scope is not None):
+        raise click.UsageError("--output and --ignored-scope require --cure or --until")
+    if output is not None and output.suffix.lower() != ".xml":
+        raise click.BadParameter(f"expected a path that ends in .xml, found {output}", param_hint="--output")
+    target = None if until is None else parse_limit(until).minimum
     progress = ProgressLine(model.name)
     minima = [parse_limit(text) for text in limits]
     function = None if metric is None else _load_metric(metric)
@@ -121,7 +153,7 @@ def command(
     source = options.read_model(model)
     sets = options.load_input_sets(source)
     other = options.read_reference(reference, source)
-    compared = sets if cure is None else sets[:1]
+    compared = sets[:1] if is_cured else sets
     with progress:
         result = compare(
             source,
@@ -135,14 +167,19 @@ def command(
     failures = find_failures(result, minima)
     if junit is not None:
         _write_junit(junit, make_junit(result, model.name, minima), options)
-    if as_json and cure is None:
+    if as_json and not is_cured:
         click.echo(json.dumps(result.to_json()))
     elif not as_json:
         _print_comparison(result, model, layers, show_all, sort)
         for failure in failures:
             click.echo(f"below the limit: {failure}")
-    if cure is not None:
-        _cure(source, other, sets, cure, result, as_json, options, model.name)
+    if is_cured:
+        found = _cure(source, other, sets, cure, target, function, result, as_json, options, model.name)
+        if ignored_scope is not None:
+            with atomic_write(ignored_scope) as file:
+                file.write(json.dumps(found.to_ignored_scope()).encode() + b"\n")
+        if output is not None:
+            _write_cured(source, other, found, output, sets, as_json, options)
     if failures:
         raise click.exceptions.Exit(1)
     if not result.agrees and not minima:
@@ -199,26 +236,89 @@ def _cure(
     source: Model,
     other: Model | str,
     sets: Sequence[Inputs],
-    count: int,
+    count: int | None,
+    until: float | None,
+    metric: Callable[..., float] | None,
     result: Comparison,
     as_json: bool,
     options: RunOptions,
     title: str,
-) -> None:
+) -> Cure:
+    """Print the layers to keep in floating point as they are found, chosen with three quarters of the inputs."""
     from irrun.cli.progress import ProgressLine
     from irrun.errors import escape_unprintable
-    from irrun.inspection.cure import find_cure
+    from irrun.inspection.cure import CureProgress, find_cure
 
-    with ProgressLine(title):
-        cure = find_cure(source, other, sets, count, **options.keywords)
+    number = len(sets) // 4 or int(len(sets) > 1)
+    chosen, held_out = sets[: len(sets) - number], sets[len(sets) - number :]
+    what, unit = ("an SQNR", " dB") if metric is None else ("a metric", "")
+    digits = 1 if metric is None else 4
+    line = ProgressLine(title)
+    best: float | None = None
+
+    def report(progress: CureProgress) -> None:
+        nonlocal best
+        tried = progress.tried
+        line.update("trying layers", progress.done, progress.total)
+        if tried is None:
+            best = progress.initial_db
+            if not as_json:
+                click.echo("")
+                value = f"{progress.initial_db:.{digits}f}{unit}"
+                click.echo(f"layers to keep in floating point; the outputs now have {what} of {value}:")
+        elif progress.is_found and not as_json:
+            click.echo(escape_unprintable(f"  {tried.layer} ({tried.type}): {tried.sqnr_db:.{digits}f}{unit}"))
+        elif best is not None and tried.sqnr_db > best and line.is_enabled:
+            best = tried.sqnr_db
+            text = f"  trying: {tried.layer} alone gives {tried.sqnr_db:.{digits}f}{unit}"
+            click.echo(escape_unprintable(text), err=True)
+
+    with line:
+        cure = find_cure(
+            source,
+            other,
+            chosen,
+            count,
+            until=until,
+            held_out=held_out,
+            metric=metric,
+            report=report,
+            **options.keywords,
+        )
     if as_json:
         click.echo(json.dumps({**result.to_json(), "cure": cure.to_json()}))
-        return
-    click.echo("")
-    click.echo(f"layers to keep in floating point; the outputs now have an SQNR of {cure.initial_db:.1f} dB:")
-    for step in cure.steps:
-        click.echo(escape_unprintable(f"  {step.layer} ({step.type}): {step.sqnr_db:.1f} dB"))
-    click.echo(escape_unprintable(f"nncf.IgnoredScope(names={[step.layer for step in cure.steps]!r})"))
+        return cure
+    click.echo(escape_unprintable(f"nncf.IgnoredScope(names={cure.names!r})"))
+    if cure.held_out_db is not None:
+        before, after = (f"{value:.{digits}f}{unit}" for value in cure.held_out_db)
+        click.echo(f"with {number} other input{'s' * (number > 1)}: {before}, then {after}")
+    for text in cure.advice:
+        click.echo(escape_unprintable(text))
+    return cure
+
+
+def _write_cured(
+    source: Model,
+    other: Model | str,
+    cure: Cure,
+    path: Path,
+    sets: Sequence[Inputs],
+    as_json: bool,
+    options: RunOptions,
+) -> None:
+    """Write the cured model, and print what OpenVINO gives for it if it is installed."""
+    from irrun.inspection.cured_model import make_cured_model, measure_in_openvino
+    from irrun.ir.reader import read_model
+    from irrun.ir.writer import save_model
+
+    second = read_model(other) if isinstance(other, str) else other
+    cured = make_cured_model(source, second, cure.names)
+    save_model(cured, path)
+    measured = measure_in_openvino(source, second, cured, sets)
+    if not as_json:
+        click.echo(f"written to {path}")
+        if measured is not None:
+            click.echo(f"in OpenVINO: {measured[0]:.1f} dB, then {measured[1]:.1f} dB")
 
 
 def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], show_all: bool, sort: str) -> None:

@@ -2,7 +2,7 @@
 
 The quantized model is run with one layer at a time computed as in the floating-point model, on inputs that are not
 quantized. The layers are ranked by what becomes of the outputs. The best one is kept, and the others are tried again
-together with it.
+together with it. If no single layer changes the outputs, the smallest group of layers that does is kept.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import heapq
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,14 @@ from irrun.runtime.executor import Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.options import RunSettings
 
-__all__ = ["Cure", "CureStep", "find_cure"]
+__all__ = ["NOISE_DB", "Cure", "CureProgress", "CureStep", "IsolatedLayer", "find_cure", "order_models", "rate_outputs"]
 
 Array = np.ndarray[Any, Any]
+
+#: Gains below this many dB are noise: quantizing again with other inputs changes the outputs more.
+NOISE_DB = 0.1
+#: Outputs whose values are all smaller than this are named, since a quantized model often gives 0 for them.
+NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,25 @@ class CureStep:
     sqnr_db: float
 
 
+@dataclass(frozen=True)
+class CureProgress:
+    """How far a search has come.
+
+    Attributes:
+        initial_db: The SQNR of the outputs of the quantized model.
+        tried: The layer that was tried last, with the SQNR that it gives; None before the first one.
+        done: The number of layers that were tried alone.
+        total: The number of layers that can be tried.
+        is_found: Whether the layer is one of the layers to keep.
+    """
+
+    initial_db: float
+    tried: CureStep | None
+    done: int
+    total: int
+    is_found: bool = False
+
+
 @dataclass(frozen=True, repr=False)
 class Cure:
     """The layers to keep in floating point, best first.
@@ -63,11 +87,25 @@ class Cure:
         initial_db: The SQNR of the outputs of the quantized model.
         steps: The layers, each with the SQNR that it and those before it give.
         single_db: The SQNR with one layer kept, by the name of the layer.
+        held_out_db: The SQNR over inputs that were not used to choose, without and with the layers; None without such
+            inputs.
+        advice: What the search found out about its result, in sentences.
     """
 
     initial_db: float
     steps: list[CureStep]
     single_db: dict[str, float]
+    held_out_db: tuple[float, float] | None = None
+    advice: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the layers to keep."""
+        return [step.layer for step in self.steps]
+
+    def to_ignored_scope(self) -> dict[str, list[str]]:
+        """Return the arguments of `nncf.IgnoredScope` that keep the layers in floating point."""
+        return {"names": self.names}
 
     def __repr__(self) -> str:
         last = self.steps[-1].sqnr_db if self.steps else self.initial_db
@@ -79,6 +117,9 @@ class Cure:
             "initial_db": self.initial_db,
             "layers": [vars(step) for step in self.steps],
             "single_db": dict(self.single_db),
+            "held_out_db": None if self.held_out_db is None else list(self.held_out_db),
+            "advice": list(self.advice),
+            "ignored_scope": self.to_ignored_scope(),
         }
 
 
@@ -86,8 +127,12 @@ def find_cure(
     model: Model | str | os.PathLike[str],
     other: Model | str | os.PathLike[str],
     input_sets: Sequence[Inputs],
-    count: int,
+    count: int | None = None,
     *,
+    until: float | None = None,
+    held_out: Sequence[Inputs] = (),
+    metric: Callable[[Array, Array], float] | None = None,
+    report: Callable[[CureProgress], None] | None = None,
     precision: str = "f32",
     threads: int | None = None,
     memory: int | str | None = None,
@@ -100,7 +145,12 @@ def find_cure(
         model: The floating-point or the quantized model.
         other: The other one of them.
         input_sets: The inputs of one or more runs, over which the SQNR is computed.
-        count: The number of layers to find.
+        count: The largest number of layers. Without it, the search ends where another layer gains only noise.
+        until: The SQNR in dB, or value of the metric, at which the search ends.
+        held_out: The inputs of runs that confirm the result. They are not used to choose layers.
+        metric: A function of an output and its reference that replaces the SQNR; more is better. Its mean over all
+            outputs and runs counts.
+        report: Called after each layer that was tried.
         precision: As for `compile_model`, like the following.
         threads: Number of threads.
         memory: Memory of the values of a run.
@@ -113,38 +163,100 @@ def find_cure(
     Raises:
         InputError: Neither of the models is quantized, or `other` is not a model.
     """
-    count = check_integer("count", count, 0)
+    limit = math.inf if count is None else check_integer("count", count, 0)
     input_sets = check_list("input_sets", input_sets, "a list with the inputs of each run")
-    models = [_read("model", model), _read("other", other)]
-    counts = [sum(_get_card(layer).quantizes for _, layer in m.graph.walk()) for m in models]
-    if counts[0] == counts[1]:
-        raise InputError(f"expected a quantized model and one that is not, found {counts[0]} FakeQuantize in both")
+    held_out = check_list("held_out", held_out, "a list with the inputs of each run")
     settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
-    specs = models[0].inputs
+    declared = _read("model", model)
+    quantized, exact = order_models(declared, _read("other", other))
+    specs = declared.inputs
     sets = [collect_inputs(inputs, specs, index_names(specs)) for inputs in input_sets]
-    quantized, exact = (models[1], models[0]) if counts[1] > counts[0] else (models[0], models[1])
-    search = _Search(quantized, exact, models[0], sets, settings)
+    search = _Search(quantized, exact, declared, sets, settings, metric)
     initial = search.measure(())
-    candidates = search.find_candidates()
-    single = {layer.name: search.measure((layer,)) for layer in candidates}
+    target = math.inf if until is None else until
+    least_gain = NOISE_DB if count is None and metric is None else 0.0
+    candidates = search.rank_candidates()
+
+    def announce(layer: Layer | None, value: float, is_found: bool = False) -> None:
+        if report is not None:
+            tried = None if layer is None else CureStep(layer.name, layer.type, value)
+            report(CureProgress(initial, tried, len(single), len(candidates), is_found))
+
+    single: dict[str, float] = {}
+    announce(None, initial)
+    for layer in candidates if initial < target or until is None else ():
+        single[layer.name] = search.measure((layer,))
+        announce(layer, single[layer.name])
     steps: list[CureStep] = []
-    kept: tuple[Layer, ...] = ()
+    kept: list[Layer] = []
     best = initial
     # A layer that helped less before rarely helps more later, so only the most promising ones are tried again.
-    queue = [(initial - single[layer.name], i, 0) for i, layer in enumerate(candidates)]
+    queue = [(initial - single[layer.name], i, 0) for i, layer in enumerate(candidates) if layer.name in single]
     heapq.heapify(queue)
-    while queue and len(steps) < count:
+    while queue and len(steps) < limit and best < target:
         loss, index, step = heapq.heappop(queue)
         layer = candidates[index]
         if step < len(steps):
             heapq.heappush(queue, (best - search.measure((*kept, layer)), index, len(steps)))
             continue
-        if not loss < 0:  # NaN if the outputs are exact with and without the layer
+        if not loss < -least_gain:  # NaN if the outputs are exact with and without the layer
             break
-        kept = (*kept, layer)
+        kept.append(layer)
         best -= loss
         steps.append(CureStep(layer.name, layer.type, best))
-    return Cure(initial, steps, single)
+        announce(layer, best, is_found=True)
+    if not steps and single and limit and initial < target:
+        for layer, best in search.find_group(candidates, initial, least_gain or NOISE_DB * (metric is None)):
+            if len(steps) == limit:
+                break
+            kept.append(layer)
+            steps.append(CureStep(layer.name, layer.type, best))
+            announce(layer, best, is_found=True)
+    advice = _advise(initial, steps, single, until, metric is None) + search.describe_outputs()
+    if single and not best >= target and (until is not None or not steps):
+        advice.append(f"keeping all {len(candidates)} layers in floating point gives {search.measure(candidates):.2f}")
+    confirmed = None
+    if held_out:
+        others = [collect_inputs(inputs, specs, index_names(specs)) for inputs in held_out]
+        search.use_inputs(declared, others)
+        confirmed = (search.measure(()), search.measure(kept))
+    return Cure(initial, steps, single, confirmed, advice)
+
+
+def order_models(model: Model, other: Model) -> tuple[Model, Model]:
+    """Return the quantized one of two models, and the other one.
+
+    Args:
+        model: A model.
+        other: The same model, quantized or not.
+
+    Raises:
+        InputError: Both or neither is quantized.
+    """
+    counts = [sum(_get_card(layer).quantizes for _, layer in m.graph.walk()) for m in (model, other)]
+    if counts[0] == counts[1]:
+        raise InputError(f"expected a quantized model and one that is not, found {counts[0]} FakeQuantize in both")
+    return (other, model) if counts[1] > counts[0] else (model, other)
+
+
+def _advise(
+    initial: float, steps: Sequence[CureStep], single: Mapping[str, float], until: float | None, is_sqnr: bool
+) -> list[str]:
+    """Return what a user must know about the gains of layers."""
+    advice = []
+    unit = " dB" if is_sqnr else ""
+    previous = initial
+    for step in steps:
+        gain = step.sqnr_db - previous
+        if is_sqnr and gain < NOISE_DB:
+            advice.append(f"keeping {step.layer} in floating point gains {gain:.2f} dB: within noise")
+        previous = step.sqnr_db
+    if until is not None and previous < until:
+        advice.append(f"{previous:.2f}{unit} do not reach {until:g}{unit}")
+    if single and not steps and initial < math.inf:
+        gain = max(single.values()) - initial
+        advice.append(f"the best single layer gains {gain:.2f}{unit}" + (": within noise" if gain < NOISE_DB else ""))
+    return advice
 
 
 def _read(name: str, model: Model | str | os.PathLike[str]) -> Model:
@@ -166,23 +278,73 @@ class _Search:
         declared: Model,
         sets: Sequence[Sequence[Array]],
         settings: RunSettings,
+        metric: Callable[[Array, Array], float] | None = None,
     ) -> None:
         self.settings = settings
+        self.metric = metric
         self.quantized = settings.compile(quantized, optimize=False)
         self.exact = exact
         self.table = KeyTable(quantized)
         self.connections = Connections(quantized.graph)
         self.exact_table = KeyTable(exact)
         self.matches = match_layers(quantized.graph, exact.graph)
-        self.isolated: dict[int, _IsolatedLayer] = {}
-        compiled = settings.compile(exact, optimize=False)
+        self.isolated: dict[int, IsolatedLayer] = {}
+        self.compiled = settings.compile(exact, optimize=False)
+        self.positions = match_outputs(quantized, exact)
+        self.use_inputs(declared, sets)
+
+    def use_inputs(self, declared: Model, sets: Sequence[Sequence[Array]]) -> None:
+        """Measure over other inputs from now on, in the order of the Parameters of a model."""
         self.sets = [convert_arguments(declared, self.quantized, arguments) for arguments in sets]
-        positions = match_outputs(quantized, exact)
-        self.positions = positions
         self.references = []
         for arguments in sets:
-            outputs = settings.infer(compiled, convert_arguments(declared, compiled, arguments))
-            self.references.append([None if i is None else outputs[i] for i in positions])
+            outputs = self.settings.infer(self.compiled, convert_arguments(declared, self.compiled, arguments))
+            self.references.append([None if i is None else outputs[i] for i in self.positions])
+
+    def describe_outputs(self) -> list[str]:
+        """Return notes about outputs whose values are negligible."""
+        notes = []
+        for i, spec in enumerate(self.quantized.model.outputs):
+            values = [r[i] for r in self.references]
+            sizes = [
+                float(np.max(np.abs(widen(v)), initial=0)) for v in values if v is not None and v.dtype.kind in "fV"
+            ]
+            if sizes and 0 < max(sizes) < NEGLIGIBLE:
+                name = spec.names[0] if spec.names else str(i)
+                notes.append(f"output {name!r} has values of at most {max(sizes):.1e}, whose SQNR says little")
+        return notes
+
+    def rank_candidates(self) -> list[Layer]:
+        """Return the candidates, those first whose own output has the largest error in the first run."""
+        candidates = self.find_candidates()
+        if not self.sets:
+            return candidates
+        observer = _ErrorObserver({id(n): self._get_isolated(n) for n in candidates}, self.table, self.sets[0])
+        self.settings.infer(self.quantized, self.sets[0], [observer])
+        return sorted(candidates, key=lambda layer: -observer.errors.get(id(layer), 0.0))
+
+    def find_group(self, candidates: Sequence[Layer], initial: float, least_gain: float) -> list[tuple[Layer, float]]:
+        """Return the layers of a small group that improves the outputs, each with the value that it gives.
+
+        The first layers of the ranking are taken, as few as change the outputs, without the layers that do not matter.
+        """
+        low, high = 1, len(candidates)
+        if not self.measure(candidates) > initial + least_gain:
+            return []
+        while low < high:
+            middle = (low + high) // 2
+            if self.measure(candidates[:middle]) > initial + least_gain:
+                high = middle
+            else:
+                low = middle + 1
+        group = list(candidates[:high])
+        value = self.measure(group)
+        for layer in list(group[:-1]):
+            rest = [n for n in group if n is not layer]
+            reduced = self.measure(rest)
+            if reduced >= value - least_gain:
+                group, value = rest, reduced
+        return [(layer, self.measure(group[: i + 1])) for i, layer in enumerate(group)]
 
     def find_candidates(self) -> list[Layer]:
         """Return the layers with a quantized input or quantized weights that the floating-point model has too."""
@@ -205,27 +367,18 @@ class _Search:
         return candidates
 
     def measure(self, kept: Sequence[Layer]) -> float:
-        """Return the mean SQNR of the outputs in dB if some layers are kept in floating point."""
-        noise: dict[int, float] = {}
-        signal: dict[int, float] = {}
-        for arguments, references in zip(self.sets, self.references, strict=True):
+        """Return the mean SQNR of the outputs in dB, or the metric, if some layers are kept in floating point."""
+        runs = []
+        for arguments in self.sets:
             observer = _Replacer({id(layer): self._get_isolated(layer) for layer in kept}, self.table, arguments)
-            outputs = self.settings.infer(self.quantized, arguments, [observer])
-            for i, reference in enumerate(references):
-                value = outputs[i]
-                if reference is None or value.dtype.kind in "OUST" or value.shape != reference.shape:
-                    continue
-                a, b = widen(value), widen(reference)
-                noise[i] = noise.get(i, 0.0) + float(np.sum((a - b) ** 2))
-                signal[i] = signal.get(i, 0.0) + float(np.sum(b**2))
-        ratios = [10 * math.log10(signal[i] / noise[i]) for i in noise if noise[i] > 0 and signal[i] > 0]
-        return sum(ratios) / len(ratios) if ratios else math.inf
+            runs.append(self.settings.infer(self.quantized, arguments, [observer]).to_tuple())
+        return rate_outputs(runs, self.references, self.metric)
 
-    def _get_isolated(self, layer: Layer) -> _IsolatedLayer:
+    def _get_isolated(self, layer: Layer) -> IsolatedLayer:
         if id(layer) not in self.isolated:
             match = self.matches.find(layer)
             assert match is not None
-            self.isolated[id(layer)] = _IsolatedLayer(
+            self.isolated[id(layer)] = IsolatedLayer(
                 self.connections, self.exact, self.exact_table, layer, match.layer, self.settings
             )
         return self.isolated[id(layer)]
@@ -246,7 +399,39 @@ class _Search:
         return False
 
 
-class _IsolatedLayer:
+def rate_outputs(
+    runs: Sequence[Sequence[Array]],
+    references: Sequence[Sequence[Array | None]],
+    metric: Callable[[Array, Array], float] | None = None,
+) -> float:
+    """Return the mean over the outputs of the SQNR over all runs in dB, or the mean of a metric.
+
+    Args:
+        runs: The outputs of each run.
+        references: What the outputs of each run should be; None for outputs that do not count.
+        metric: A function of an output and its reference.
+    """
+    scores: list[float] = []
+    noise: dict[int, float] = {}
+    signal: dict[int, float] = {}
+    for outputs, expected in zip(runs, references, strict=True):
+        for i, reference in enumerate(expected):
+            value = outputs[i]
+            if reference is None or value.dtype.kind in "OUST" or value.shape != reference.shape:
+                continue
+            if metric is not None:
+                scores.append(float(metric(value, reference)))
+                continue
+            a, b = widen(value), widen(reference)
+            noise[i] = noise.get(i, 0.0) + float(np.sum((a - b) ** 2))
+            signal[i] = signal.get(i, 0.0) + float(np.sum(b**2))
+    if scores:
+        return sum(scores) / len(scores)
+    ratios = [10 * math.log10(signal[i] / noise[i]) for i in noise if noise[i] > 0 and signal[i] > 0]
+    return sum(ratios) / len(ratios) if ratios else math.inf
+
+
+class IsolatedLayer:
     """A layer of the floating-point model, and where the quantized model has its inputs before they are quantized.
 
     Layers that move the inputs of the layer belong to it, since quantizers may stand before them.
@@ -262,6 +447,7 @@ class _IsolatedLayer:
         settings: RunSettings,
     ) -> None:
         part, keys = isolate_layer(exact, exact_table, match, _moves)
+        self.part = part
         self.compiled = settings.compile(part, optimize=False)
         self.quantized = quantized
         names = Counter(n.name for n in quantized.graph.layers)
@@ -293,7 +479,7 @@ class _IsolatedLayer:
 class _Replacer:
     """Observer that replaces the outputs of layers by the outputs of the floating-point model."""
 
-    def __init__(self, kept: Mapping[int, _IsolatedLayer], table: KeyTable, arguments: Sequence[Array]) -> None:
+    def __init__(self, kept: Mapping[int, IsolatedLayer], table: KeyTable, arguments: Sequence[Array]) -> None:
         self.kept = kept
         self.values: dict[tuple[int, int], Array] = {}
         self.required = {address for isolated in kept.values() for address in isolated.addresses}
@@ -308,13 +494,47 @@ class _Replacer:
             return None
         isolated = self.kept.get(id(layer))
         if isolated is not None:
-            arguments = [self.values[address] for address in isolated.addresses if address is not None]
-            results = list(isolated.compiled(arguments).to_tuple())
+            results = self._run(isolated)
             outputs = [r.astype(o.dtype, copy=False) for r, o in zip(results, outputs, strict=False)]
         for port, value in zip(layer.outputs, outputs, strict=False):
             if (layer.id, port.id) in self.required:
                 self.values[layer.id, port.id] = value
         return None if isolated is None else outputs
+
+    def _run(self, isolated: IsolatedLayer) -> list[Array]:
+        arguments = [self.values[address] for address in isolated.addresses if address is not None]
+        return list(isolated.compiled(arguments).to_tuple())
+
+
+class _ErrorObserver(_Replacer):
+    """Observer that measures what becomes of the outputs of layers if they are computed in floating point."""
+
+    def __init__(self, kept: Mapping[int, IsolatedLayer], table: KeyTable, arguments: Sequence[Array]) -> None:
+        super().__init__(kept, table, arguments)
+        self.errors: dict[int, float] = {}
+        self.uses = Counter(address for isolated in kept.values() for address in set(isolated.addresses))
+
+    def __call__(
+        self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
+    ) -> None:
+        """Store the outputs of a layer, or the error of these relative to their values."""
+        if scope:
+            return
+        isolated = self.kept.get(id(layer))
+        if isolated is not None:
+            pairs = [
+                (widen(a), widen(b)) for a, b in zip(self._run(isolated), outputs, strict=False) if a.dtype.kind in "fV"
+            ]
+            signal = sum(float(np.sum(a**2)) for a, b in pairs if a.shape == b.shape)
+            noise = sum(float(np.sum((a - b) ** 2)) for a, b in pairs if a.shape == b.shape)
+            self.errors[id(layer)] = noise / signal if signal > 0 else noise
+            for address in set(isolated.addresses):
+                self.uses[address] -= 1
+                if not self.uses[address] and address is not None:
+                    self.values.pop(address, None)
+        for port, value in zip(layer.outputs, outputs, strict=False):
+            if self.uses.get((layer.id, port.id)):
+                self.values[layer.id, port.id] = value
 
 
 def _get_card(layer: Layer) -> Card:

@@ -56,7 +56,7 @@ class OnnxReference(ArrayReference):
             if position >= len(arguments) or value.name in feeds:
                 raise InputError(f"{self._path} has another number of inputs than the model")
             feeds[value.name] = np.asarray(arguments[position])
-        names = [value.name for value in self._session.get_outputs() if value.type in TYPES]
+        names = [value.name for value in self._session.get_outputs() if _has_array(value.type)]
         try:
             values = self._session.run(names, feeds)
         except Exception as error:  # onnxruntime's exceptions have no common base
@@ -77,6 +77,11 @@ class OnnxReference(ArrayReference):
     def advance(self, arguments: Sequence[Array]) -> None:
         """Run the next inputs of the session. Variables keep their values."""
         self._run(arguments)
+
+
+def _has_array(text: str) -> bool:
+    """Return whether NumPy holds the values of a type of onnxruntime, such as "tensor(float)"."""
+    return text in TYPES
 
 
 def _open_session(path: Path) -> tuple[Any, list[str], int]:

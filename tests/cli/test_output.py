@@ -123,6 +123,17 @@ def test_layers_to_keep_in_floating_point_are_printed(tmp_path, capsys):
     assert code == 1
     assert [step["layer"] for step in report["cure"]["layers"]] == names
     assert report["agrees"] is False
+    np.save(tmp_path / "y.npy", -x)
+    target = float(steps[0][2]) - 0.1
+    arguments = (*arguments[:-2], "--input", tmp_path / "y.npy", "--until", f"{target}dB", "-o", tmp_path / "cured.xml")
+    code, out, err = call(capsys, *arguments, "--ignored-scope", tmp_path / "scope.json")
+    assert (code, err) == (1, "")
+    assert re.search(r"with 1 other input: \d+\.\d dB, then \d+\.\d dB", out)
+    assert re.search(r"in OpenVINO: \d+\.\d dB, then \d+\.\d dB", out)
+    assert json.loads((tmp_path / "scope.json").read_text()) == {"names": names[:1]}
+    cured = irrun.compile_model(tmp_path / "cured.xml")(x)[0]
+    expected = irrun.compile_model(exact)(x)[0]
+    assert 10 * np.log10(np.sum(expected**2) / np.sum((cured - expected) ** 2)) == pytest.approx(target + 0.1, abs=0.06)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import irrun
 from inspection import faults, networks
 from inspection.graphs import Row, make_model
 from irrun.inspection import Cure, find_cure
+from irrun.inspection.cured_model import make_cured_model, measure_in_openvino
 from irrun.ir.constant import Constant
 from irrun.ir.graph import Edge, Layer, Port
 from irrun.ir.model import Model
@@ -86,7 +87,7 @@ def test_worst_layers_are_found_and_the_prediction_holds(exact):
     assert find_cure(quantized, exact, [x], 1).steps == cure.steps[:1]
     assert set(cure.single_db) == set(names)
     assert set(find_cure(exact, quantize(exact, x, names[1:3]), [x], 1).single_db) == set(names[1:3])
-    assert set(cure.to_json()) == {"initial_db", "layers", "single_db"}
+    assert set(cure.to_json()) == {*("initial_db", "layers", "single_db", "held_out_db", "advice", "ignored_scope")}
 
 
 def test_models_that_are_not_quantized_are_refused(exact):
@@ -337,3 +338,83 @@ def test_kept_layers_have_their_own_inputs():
     exact, quantized = make_network(0, ["x", "z"]), make_network(4, ["z", "x"])
     cure = find_cure(exact, quantized, get_inputs(), 1)
     assert cure.single_db == {"m1": pytest.approx(-20 * math.log10(2))}
+
+
+def test_search_ends_at_a_target_and_reports_what_it_tries():
+    events = []
+    exact, quantized = make_perceptron(), make_perceptron(16, 8)
+    cure = find_cure(exact, quantized, get_inputs(SETS[1:]), 2, report=events.append)
+    assert events[0].tried is None
+    assert events[0].initial_db == cure.initial_db
+    tried = [event for event in events[1:] if not event.is_found]
+    assert {event.tried.layer: event.tried.sqnr_db for event in tried} == cure.single_db
+    assert [(event.done, event.total) for event in tried] == [(1, 2), (2, 2)]
+    assert [event.tried for event in events if event.is_found] == cure.steps
+    assert find_cure(exact, quantized, get_inputs(SETS[1:]), until=cure.initial_db - 1).single_db == {}
+    target = max(cure.single_db.values()) - 0.01
+    again = find_cure(exact, quantized, get_inputs(SETS[1:]), until=target, held_out=get_inputs(SETS[:1]))
+    assert len(again.steps) == 1
+    kept = make_perceptron(q2=8) if again.names == ["m1"] else make_perceptron(q1=16)
+    measured = (predict(quantized, exact, SETS[:1]), predict(kept, exact, SETS[:1]))
+    assert again.held_out_db == pytest.approx(measured)
+    assert again.to_ignored_scope() == {"names": again.names}
+
+
+def make_chain(levels):
+    """Return a network whose tiny output is 0 while any of its layers is quantized."""
+    rows = [Row("x", "Parameter"), *(make_quantizer("q1", "x", levels) if levels else [])]
+    rows += [Row("k", "Constant", value=np.float32(1e-22)), Row("m1", "Multiply", ["q1" if levels else "x", "k"])]
+    rows += make_quantizer("q2", "m1", levels, 0.0, 1.0) if levels else []
+    rows += [Row("one", "Constant", value=np.float32(1)), Row("m2", "Multiply", ["q2" if levels else "m1", "one"])]
+    rows += make_quantizer("q3", "m2", levels, 0.0, 1.0) if levels else []
+    rows += [Row("m3", "Multiply", ["q3" if levels else "m2", "one"]), Row("y", "Result", ["m3"])]
+    return make_model(*rows)
+
+
+def test_layers_that_only_help_together_are_found():
+    x = np.float32([[0.31, 0.72]])
+    cure = find_cure(make_chain(0), make_chain(4), [x], 3)
+    assert cure.initial_db == 0
+    assert set(cure.single_db.values()) == {0.0}
+    assert {"m2", "m3"} <= set(cure.names)
+    assert cure.steps[-1].sqnr_db > 5
+    assert any("values of at most" in text for text in cure.advice)
+    assert any("within noise" in text for text in cure.advice)
+
+
+def test_metric_replaces_the_sqnr():
+    def score(value, reference):
+        return -float(np.abs(value - reference).max())
+
+    exact, quantized = make_perceptron(), make_perceptron(16, 8)
+    cure = find_cure(exact, quantized, get_inputs(), until=0.0, metric=score)
+    pairs = zip(run(quantized, SETS), run(exact, SETS), strict=True)
+    scores = [score(a, b) for value, reference in pairs for a, b in zip(value, reference, strict=True)]
+    assert cure.initial_db == pytest.approx(np.mean(scores))
+    assert cure.initial_db < 0
+    assert cure.steps[-1].sqnr_db == 0
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_cured_models_give_what_was_predicted(tmp_path, moved):
+    exact, quantized = make_perceptron(moved=moved), make_perceptron(16, 8, moved=moved)
+    cure = find_cure(exact, quantized, get_inputs(), 1)
+    cured = make_cured_model(exact, quantized, cure.names)
+    assert sum(layer.type == "FakeQuantize" for layer in cured.graph.layers) == 1
+    irrun.save_model(cured, tmp_path / "cured.xml")
+    read = irrun.read_model(tmp_path / "cured.xml")
+    assert predict(read, exact) == pytest.approx(cure.steps[0].sqnr_db)
+    assert sum(layer.type == "FakeQuantize" for layer in quantized.graph.layers) == 2
+    with pytest.raises(irrun.InputError, match="expected the name of one layer of both models, found 'no'"):
+        make_cured_model(exact, quantized, ["no"])
+
+
+def test_openvino_runs_cured_models(exact, tmp_path):
+    x = np.random.default_rng(1).standard_normal((1, 3, 32, 32), np.float32)
+    quantized = quantize(exact, x)
+    cure = find_cure(exact, quantized, [x], 2)
+    path, _ = irrun.save_model(make_cured_model(exact, quantized, cure.names), tmp_path / "cured.xml")
+    assert measure(exact, irrun.read_model(path), x) == pytest.approx(cure.steps[-1].sqnr_db, abs=1e-3)
+    before, after = measure_in_openvino(exact, quantized, irrun.read_model(path), [x])
+    assert before == pytest.approx(cure.initial_db, abs=1)
+    assert after == pytest.approx(cure.steps[-1].sqnr_db, abs=1)
