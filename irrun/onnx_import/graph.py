@@ -6,7 +6,7 @@ card of the operation. A layer of small constants is computed at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -431,7 +431,3 @@ def _fold(layer: Layer, inputs: Sequence[Value | None], known: Sequence[Known]) 
             constant(Constant.from_array(np.ascontiguousarray(array).reshape(array.shape), port.element_type))
         )
     return results
-
-
-#: What a body of a control flow operation returns.
-BodyFunction = Callable[..., Sequence[Value]]

@@ -177,7 +177,7 @@ class GraphImporter:
         rule = find_rule(domain, proto.op_type)
         if rule is not None:
             try:
-                result = rule(Node(proto, version, items, attributes, self))
+                result = rule(Node(proto, version, items, attributes, self, self.is_function))
                 return [result] if isinstance(result, Value) else list(result)
             except UnsupportedError:
                 function = self.find_function(proto, items, version)

@@ -45,6 +45,7 @@ class Node:
         items: The values of the inputs; None for those that are omitted.
         attributes: The attributes, as Python's values.
         importer: The importer of its graph, which rules of control flow ask for bodies.
+        is_in_function: Whether the node belongs to a function.
 
     Attributes:
         type: The operator.
@@ -61,6 +62,7 @@ class Node:
         items: Sequence[Item],
         attributes: Mapping[str, Any],
         importer: Importer,
+        is_in_function: bool = False,
     ) -> None:
         self.proto = proto
         self.type = str(proto.op_type)
@@ -68,6 +70,7 @@ class Node:
         self.items = list(items)
         self.attributes = attributes
         self.importer = importer
+        self.is_in_function = is_in_function
         self.output_count = len(proto.output)
 
     def __len__(self) -> int:

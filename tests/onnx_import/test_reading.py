@@ -17,6 +17,7 @@ from irrun.onnx_import.rules import contrib
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
 
@@ -83,6 +84,20 @@ def image() -> Any:
 
 def test_networks_agree_with_onnxruntime(image):
     compare_with_onnxruntime(make_network(), {"x": image})
+
+
+@pytest.mark.parametrize("name", ["date_translation", "text_generation"])
+def test_exported_examples_agree_with_onnxruntime(name, tmp_path):
+    ort = pytest.importorskip("onnxruntime")
+    path = tmp_path / "model.onnx"
+    irrun.export_onnx(EXAMPLES / name / "model.xml", path)
+    model = irrun.read_model(path)
+    inputs: dict[str, Any] = {str(k): v for k, v in irrun.load_inputs(["random"], model, seed=0).items()}
+    expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)
+    outputs = irrun.compile_model(model)(inputs)
+    assert len(model.outputs) == len(expected)
+    for i, value in enumerate(expected):
+        np.testing.assert_allclose(outputs[i], value, 1e-4, 1e-4)
 
 
 def test_names_are_kept():

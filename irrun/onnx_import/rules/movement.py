@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from irrun.errors import ModelError
@@ -171,8 +173,15 @@ def translate_scatter_elements(node: Node) -> Value:
 
 @translate("ScatterND")
 def translate_scatter_nd(node: Node) -> Value:
-    """ScatterNDUpdate."""
-    return op("ScatterNDUpdate", node[0], node[1], node[2], reduction=_read_reduction(node))
+    """ScatterNDUpdate; updates of another shape with as many elements are those of files that onnxruntime accepts."""
+    x, indices, updates = node[0], node[1], node[2]
+    shapes = [value.get_static_shape() for value in (x, indices, updates)]
+    if all(shape is not None for shape in shapes) and shapes[1]:
+        data, index, found = (shape or () for shape in shapes)
+        expected = (*index[:-1], *data[index[-1] :])
+        if found != expected and math.prod(found) == math.prod(expected):
+            updates = reshape(updates, expected)
+    return op("ScatterNDUpdate", x, indices, updates, reduction=_read_reduction(node))
 
 
 @translate("Slice")

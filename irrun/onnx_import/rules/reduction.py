@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 
 from irrun.onnx_import.graph import Value, cast, constant, op
@@ -55,6 +56,10 @@ def translate_extreme(node: Node) -> Value:
     x, name = node[0], node.type
     if x.type.kind == "boolean":
         return _reduce(node, "ReduceLogicalOr" if name == "ReduceMax" else "ReduceLogicalAnd")
+    if node.is_in_function and name == "ReduceMax" and x.type.is_float:
+        # Functions find masked rows by a maximum of -inf, where OpenVINO returns the lowest number.
+        lowest = float(ml_dtypes.finfo(x.type.dtype).min)
+        return _reduce(node, name, after=lambda m: where(op("Equal", m, lowest), -np.inf, m))
     return _reduce(node, name)
 
 
