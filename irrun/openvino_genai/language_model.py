@@ -63,14 +63,14 @@ class LanguageModel:
         self._tokenizer = tokenizer
 
     def generate(
-        self, prompt: Sequence[int], config: GenerationConfig, has_scores: bool, streamer: StreamerBase | None
+        self, prompt: Sequence[int], config: GenerationConfig, has_logprobs: bool, streamer: StreamerBase | None
     ) -> GeneratedTokens:
         """Continue a prompt.
 
         Args:
             prompt: Its tokens.
             config: How.
-            has_scores: Whether the score is computed.
+            has_logprobs: Whether the score is that of the model, not of the candidates that are drawn from.
             streamer: Receives tokens as soon as no stop string begins in their text.
 
         Raises:
@@ -81,21 +81,22 @@ class LanguageModel:
         sampler = Sampler(config, prompt)
         limit = config.count_tokens(len(prompt))
         tokens, passed = result.tokens, 0
+        logarithms: list[float] = []
         new = list(prompt)
         while len(tokens) < limit:
             start = time.perf_counter()
             scores = decoder.run([new], [0])[0]
             inferred = time.perf_counter()
-            tokens.append(sampler.choose(scores))
+            token, probability = sampler.choose_several(scores, len(tokens), 1)[0]
+            tokens.append(token)
             result.times.append(time.perf_counter())
             result.inferences.append(inferred - start)
             result.samplings.append(result.times[-1] - inferred)
-            if has_scores:
-                result.score += _compute_log_probability(scores, tokens[-1])
+            logarithms.append(_compute_log_probability(scores, token) if has_logprobs else probability)
             new = tokens[-1:]
             end, held = self._find_stop(tokens, config)
             if end is not None:
-                del tokens[end:]
+                del tokens[end:], logarithms[end:]
                 result.reason = GenerationFinishReason.STOP
                 break
             is_end = tokens[-1] in config.end_tokens and len(tokens) >= config.min_new_tokens
@@ -115,9 +116,63 @@ class LanguageModel:
             if tokens[passed:]:
                 streamer.write(tokens[passed:])
             streamer.end()
+        result.score = sum(logarithms, 0.0)
         if config.echo:
             tokens[:0] = prompt
         return result
+
+    def draw(self, prompt: Sequence[int], config: GenerationConfig, has_logprobs: bool) -> list[GeneratedTokens]:
+        """Continue a prompt several times at random, and return the results, the most probable one first.
+
+        Args:
+            prompt: Its tokens.
+            config: How.
+            has_logprobs: Whether scores are those of the model, not of the candidates that are drawn from.
+
+        Raises:
+            IrrunError: A layer failed.
+        """
+        decoder, sampler = Decoder(self._compiled), Sampler(config, prompt)
+        results = [GeneratedTokens() for _ in range(config.num_return_sequences)]
+        logarithms: dict[int, list[float]] = {id(result): [] for result in results}
+        limit = config.count_tokens(len(prompt))
+        first = results[0]
+        running, rows = list(results), [0] * len(results)
+        start = time.perf_counter()
+        scores = decoder.run([prompt], [0])
+        chosen = sampler.choose_several(scores[0], 0, len(results))
+        while True:
+            first.inferences.append(time.perf_counter() - start)
+            first.times.append(time.perf_counter())
+            first.samplings.append(0.0)
+            kept = []
+            for position, (result, (token, probability)) in enumerate(zip(running, chosen, strict=True)):
+                result.tokens.append(token)
+                row = scores[rows[position]]
+                known = logarithms[id(result)]
+                known.append(_compute_log_probability(row, token) if has_logprobs else probability)
+                end, _ = self._find_stop(result.tokens, config)
+                if end is not None:
+                    del result.tokens[end:], known[end:]
+                is_end = token in config.end_tokens and len(result.tokens) >= config.min_new_tokens
+                if end is not None or is_end:
+                    result.reason = GenerationFinishReason.STOP
+                elif len(result.tokens) < limit:
+                    kept.append(position)
+            if not kept:
+                break
+            running, rows = [running[position] for position in kept], [rows[position] for position in kept]
+            start = time.perf_counter()
+            scores = decoder.run([result.tokens[-1:] for result in running], rows)
+            rows = list(range(len(running)))
+            chosen = [
+                sampler.choose_several(scores[row], len(result.tokens), 1)[0]
+                for row, result in zip(rows, running, strict=True)
+            ]
+        for result in results:
+            result.score = sum(logarithms[id(result)], 0.0)
+            result.tokens[:0] = prompt if config.echo else ()
+        return sorted(results, key=lambda result: -result.score)
 
     def search(self, prompt: Sequence[int], config: GenerationConfig) -> list[GeneratedTokens]:
         """Continue a prompt by beam search, and return the results, the best first.

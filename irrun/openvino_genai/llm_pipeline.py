@@ -246,10 +246,10 @@ class LLMPipeline:
         options = config._to_irrun()
         if options.num_beams > 1:
             return [result for row in rows for result in self._model.search(row, options)]
+        has_logprobs = config.logprobs > 0
         if options.num_return_sequences > 1:
-            raise RuntimeError("irrun does not provide num_return_sequences without beam search")
-        has_scores = config.do_sample or config.logprobs > 0
-        return [self._model.generate(row, options, has_scores, writer) for row in rows]
+            return [result for row in rows for result in self._model.draw(row, options, has_logprobs)]
+        return [self._model.generate(row, options, has_logprobs, writer) for row in rows]
 
     def _measure(self, prompts: _Prompts, results: Sequence[GeneratedTokens], start: float) -> PerfMetrics:
         """Return the times of a generation that began at a time in seconds."""

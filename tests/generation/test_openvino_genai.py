@@ -98,6 +98,26 @@ def test_beams_are_printed_with_their_scores(genai, pipe):
     assert pipe.generate(PROMPT, config) == " who lived near the "
 
 
+@pytest.mark.parametrize(
+    ("options", "texts", "scores"),
+    [
+        ({"temperature": 1.7, "rng_seed": 3}, [" was a m", "o, and t"], [-2.04638, -5.85194]),
+        ({"top_k": 3, "temperature": 1.5, "rng_seed": 3}, [" was a s", "o. Then "], [-0.82253, -0.93649]),
+        ({"top_p": 0.8, "temperature": 1.5, "rng_seed": 3}, [" was a c", "o. Nobod"], [-1.25882, -2.55666]),
+        (
+            {"num_return_sequences": 2, "top_k": 5, "rng_seed": 1},
+            [" was a s", " was a c", "odes to ", "o.Then a"],
+            [-0.98742, -1.36153, -7.72689, -10.04073],
+        ),
+        ({"rng_seed": 3, "stop_strings": {"was", "The"}}, [" ", "o. "], [0, -0.27095]),
+    ],
+)
+def test_texts_are_drawn_with_their_scores(pipe, options, texts, scores):
+    results = pipe.generate(["Once there", "A dog"], max_new_tokens=8, do_sample=True, **options)
+    assert results.texts == texts
+    np.testing.assert_allclose(results.scores, scores, atol=2e-4)
+
+
 def test_tokens_give_tokens(genai, pipe):
     tokenizer = pipe.get_tokenizer()
     results = pipe.generate(tokenizer.encode(["Once there", "A dog"]), max_new_tokens=8)
