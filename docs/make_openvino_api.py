@@ -65,7 +65,7 @@ CLASSES = (
 
 #: Names that exist but behave differently.
 DIFFERENCES = {
-    "convert_model": "raises an error that names what to install",
+    "convert_model": "accepts ONNX only; for other formats, an error names what to install",
     "RemoteTensor": "cannot be created",
     "InferRequest.cancel": "does nothing: a run of NumPy cannot be interrupted",
     "CompiledModel.export_model": "writes a format that only irrun reads",

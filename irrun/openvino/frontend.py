@@ -1,4 +1,4 @@
-"""Readers of model formats. irrun reads OpenVINO IR only."""
+"""Readers of model formats: OpenVINO IR and ONNX."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ __all__ = [
     "OpValidationFailure",
     "TelemetryExtension",
 ]
+
+#: Formats and the suffixes of their files.
+_SUFFIXES = {"ir": ".xml", "onnx": ".onnx"}
 
 
 class GeneralFailure(RuntimeError):
@@ -45,7 +48,7 @@ class ConversionExtension:
     """A conversion of an operation, which irrun does not use."""
 
     def __init__(self, *_: Any) -> None:
-        raise NotImplementedFailure("irrun reads OpenVINO IR only: it does not convert operations of other frameworks")
+        raise NotImplementedFailure("irrun does not convert operations of other frameworks")
 
 
 class TelemetryExtension:
@@ -56,10 +59,10 @@ class TelemetryExtension:
 
 
 class FrontEnd:
-    """The reader of OpenVINO IR.
+    """The reader of OpenVINO IR or ONNX.
 
     Args:
-        name: "ir".
+        name: "ir" or "onnx".
     """
 
     def __init__(self, name: str) -> None:
@@ -85,18 +88,19 @@ class FrontEndManager:
 
     def get_available_front_ends(self) -> list[str]:
         """Return the names of the readers."""
-        return ["ir"]
+        return list(_SUFFIXES)
 
     def load_by_framework(self, framework: str) -> FrontEnd:
         """Return the reader of a format.
 
         Raises:
-            InitializationFailure: The format is not "ir".
+            InitializationFailure: The format is neither "ir" nor "onnx".
         """
-        if framework != "ir":
-            raise InitializationFailure(f"irrun reads OpenVINO IR only, found {framework}")
+        if framework not in _SUFFIXES:
+            raise InitializationFailure(f"irrun reads OpenVINO IR and ONNX, found {framework}")
         return FrontEnd(framework)
 
     def load_by_model(self, model: Any) -> FrontEnd | None:
         """Return the reader of a file, or None."""
-        return FrontEnd("ir") if str(model).endswith(".xml") else None
+        names = (name for name, suffix in _SUFFIXES.items() if str(model).lower().endswith(suffix))
+        return next(map(FrontEnd, names), None)

@@ -131,7 +131,11 @@ def test_the_drop_in_reads_and_converts(tmp_path, image):
     path = tmp_path / "model.onnx"
     onnx.save(make_network(), path)
     expected = irrun.run(path, image)[0]
-    for model in (ov.Core().read_model(path), ov.convert_model(path), ov.convert_model(make_network())):
+    manager = ov.frontend.FrontEndManager()
+    front_end = manager.load_by_model(path)
+    assert front_end.get_name() == "onnx"
+    models = [ov.Core().read_model(path), ov.convert_model(path), ov.convert_model(make_network())]
+    for model in (*models, front_end.convert(front_end.load(path))):
         assert np.array_equal(ov.compile_model(model, "CPU")(image)[0], expected)
     ov.save_model(ov.convert_model(path), tmp_path / "model.xml", compress_to_fp16=False)
     assert np.array_equal(irrun.run(tmp_path / "model.xml", image)[0], expected)

@@ -10,12 +10,7 @@ from irrun.onnx_import.node import Node, translate
 from irrun.onnx_import.rules.elementwise import cast_value
 from irrun.onnx_import.rules.helpers import get_lengths, reshape, unsqueeze
 from irrun.onnx_import.rules.products import add_bias, convolve, multiply_matrices
-
-
-def _get_range(element_type: ElementType) -> tuple[int, int]:
-    if element_type.kind == "int":
-        return -(1 << (element_type.bits - 1)), (1 << (element_type.bits - 1)) - 1
-    return 0, (1 << element_type.bits) - 1
+from irrun.ops._support.numerics import get_integer_limits
 
 
 def _align(node: Node, x: Value, parameter: Value) -> Value:
@@ -43,7 +38,7 @@ def _align(node: Node, x: Value, parameter: Value) -> Value:
 
 def quantize(x: Value, scale: Value, zero: Value | None, target: ElementType) -> Value:
     """Return values divided by a scale, rounded and shifted, within the range of an integer type."""
-    low, high = _get_range(target)
+    low, high = get_integer_limits(target.dtype)
     rounded = op("Round", x / scale, mode="half_to_even")
     if zero is not None:
         rounded = rounded + cast(zero, x.type)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import ml_dtypes
 import numpy as np
 
 from irrun.onnx_import.graph import Value, cast, constant, op
 from irrun.onnx_import.node import Node, translate
 from irrun.onnx_import.rules.helpers import where
+from irrun.ops._support.numerics import get_lowest_float
 
 #: Operators that an operation expresses.
 _REDUCTIONS = {
@@ -58,7 +58,7 @@ def translate_extreme(node: Node) -> Value:
         return _reduce(node, "ReduceLogicalOr" if name == "ReduceMax" else "ReduceLogicalAnd")
     if node.is_in_function and name == "ReduceMax" and x.type.is_float:
         # Functions find masked rows by a maximum of -inf, where OpenVINO returns the lowest number.
-        lowest = float(ml_dtypes.finfo(x.type.dtype).min)
+        lowest = get_lowest_float(x.type.dtype)
         return _reduce(node, name, after=lambda m: where(op("Equal", m, lowest), -np.inf, m))
     return _reduce(node, name)
 
