@@ -389,12 +389,14 @@ def run_direction(
     recurrence = weights.start(batch, contiguous)
     block_size = max(1, -(-ROWS_PER_BLOCK // batch))
     last = 0
+    # Compiled products have the same bits for any number of rows.
+    projection = weights.project(X) if weights.multiply is not None and time <= block_size else None
     for stop in sorted({*stops, time}):
         for start in within_time(range(last, stop, block_size)):
             block = slice(start, min(start + block_size, stop))
             if batch == 1 and weights.combined is not None and isinstance(recurrence, LSTM):
                 recurrence.advance_small(weights.combined, X[block, 0], Y[block, 0])
                 continue
-            recurrence.run_block(weights.project(X[block]), Y[block])
+            recurrence.run_block(weights.project(X[block]) if projection is None else projection[block], Y[block])
         last = stop
         yield stop, recurrence.get_states()
