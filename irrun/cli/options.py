@@ -39,7 +39,7 @@ JIT_HELP = "Whether to compile kernels for the processor, which needs the extra 
 
 REFERENCES = (
     "another IR (other.xml), f64 (the same model in f64), openvino, openvino:PRECISION or openvino:DEVICE:PRECISION "
-    "(f32 by default), openvino:reference (Model.evaluate)"
+    "(f32 by default), openvino:float (without int8 kernels), openvino:reference (Model.evaluate)"
 )
 
 

@@ -97,8 +97,9 @@ def compare(
     Args:
         model: The model, or the path of its .xml file.
         against: Another model, or the path of its .xml file; "f64" for the same model in f64; "openvino", followed
-            by a device and a precision if required ("openvino:bf16", "openvino:GPU:f16"), or by "reference" for
-            `Model.evaluate`; or arrays by name: a `Trace`, a mapping, or the path of a .trace, .npz or .safetensors
+            by a device and a precision if required ("openvino:bf16", "openvino:GPU:f16"), by "float" for f32
+            without int8 kernels, or by "reference" for `Model.evaluate`;
+            or arrays by name: a `Trace`, a mapping, or the path of a .trace, .npz or .safetensors
             file or of a folder of .npy files.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         sequence: Inputs of several runs of one session, in place of `inputs`. Variables keep their values between the

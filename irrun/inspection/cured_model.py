@@ -84,8 +84,10 @@ def make_cured_model(model: Model, other: Model, names: Sequence[str]) -> Model:
 
 def measure_in_openvino(
     model: Model, other: Model, cured: Model, input_sets: Sequence[Inputs]
-) -> tuple[float, float] | None:
+) -> tuple[float, float, float] | None:
     """Return the SQNR in dB of the quantized and of the cured model in OpenVINO, where int8 kernels may run.
+
+    The difference to the SQNR of the cured model without int8 kernels is what these kernels change.
 
     Args:
         model: The floating-point or the quantized model.
@@ -94,7 +96,8 @@ def measure_in_openvino(
         input_sets: The inputs of `model` in one or more runs.
 
     Returns:
-        The values, or None if OpenVINO is not installed.
+        The SQNR of the quantized model, of the cured model, and of the cured model without int8 kernels; None if
+        OpenVINO is not installed.
 
     Raises:
         ExecutionError: OpenVINO does not accept a model.
@@ -108,15 +111,16 @@ def measure_in_openvino(
     specs = model.inputs
     sets = [collect_inputs(inputs, specs, index_names(specs)) for inputs in input_sets]
     results = []
-    for part in (exact, quantized, cured):
-        runner = OpenVinoModel(part, Target())
+    for part, is_float in ((exact, False), (quantized, False), (cured, False), (cured, True)):
+        runner = OpenVinoModel(part, Target(keeps_quantizers=is_float))
         try:
             results.append([runner.infer(convert_arguments(model, part, arguments)) for arguments in sets])
         finally:
             runner.close()
     positions = match_outputs(quantized, exact)
     references = [[None if i is None else outputs[i] for i in positions] for outputs in results[0]]
-    return rate_outputs(results[1], references), rate_outputs(results[2], references)
+    before, after, exactly = (rate_outputs(outputs, references) for outputs in results[1:])
+    return before, after, exactly
 
 
 def _pair(layer: Layer, target: Layer) -> list[tuple[Port, Port]]:

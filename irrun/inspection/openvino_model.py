@@ -84,7 +84,9 @@ class OpenVinoModel:
         self._table = KeyTable(model)
         self._consumed = {(e.from_layer, e.from_port) for e in model.graph.edges}
         self._config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": target.precision} if target.precision else {}
-        if target == Target():
+        if target.keeps_quantizers:
+            self._config["LP_TRANSFORMS_MODE"] = "NO"  # the transformations that create int8 kernels
+        if (target.device, target.precision) == ("CPU", "f32"):
             self._config["KV_CACHE_PRECISION"] = "f32"  # by default 8 bits
         self._folder = tempfile.TemporaryDirectory(prefix="irrun-")
         self._plans: list[tuple[list[Layer], Any, dict[tuple[str, int], int]]] = []

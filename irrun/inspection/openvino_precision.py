@@ -25,22 +25,27 @@ class Target:
     Attributes:
         device: The device.
         precision: The precision that is requested; "" for the default of the device.
+        keeps_quantizers: Whether FakeQuantize is executed in floating point, without int8 kernels.
     """
 
     device: str = "CPU"
     precision: str = "f32"
+    keeps_quantizers: bool = False
 
 
 def parse_target(text: str) -> Target:
     """Return the device and precision of a text such as "openvino", "openvino:bf16" or "openvino:GPU:f16".
 
-    Without a precision, f32 is requested. "default" requests the precision of the device.
+    Without a precision, f32 is requested. "default" requests the precision of the device. "float" stands for f32
+    without int8 kernels on the CPU.
 
     Args:
         text: The text.
     """
     parts = [part for part in text.split(":")[1:] if part]
     precision = "f32"
+    if [part.lower() for part in parts] in (["float"], ["cpu", "float"]):
+        return Target(keeps_quantizers=True)
     if parts and parts[-1].lower() in (*PRECISIONS, "default"):
         precision = PRECISIONS.get(parts.pop().lower(), "")
     return Target(":".join(parts) or "CPU", precision)

@@ -322,6 +322,8 @@ def test_precisions_are_noted(path):
         ("openvino:FP16", Target("CPU", "f16")),
         ("openvino:fp32", Target("CPU", "f32")),
         ("openvino:default", Target("CPU", "")),
+        ("openvino:float", Target("CPU", "f32", keeps_quantizers=True)),
+        ("openvino:CPU:float", Target("CPU", "f32", keeps_quantizers=True)),
         ("openvino:GPU", Target("GPU", "f32")),
         ("openvino:GPU:f16", Target("GPU", "f16")),
         ("openvino:HETERO:GPU,CPU:bf16", Target("HETERO:GPU,CPU", "bf16")),
