@@ -19,6 +19,15 @@ Array = np.ndarray[Any, Any]
 
 #: Samples per second.
 RATE = 16000
+#: The largest sizes of features.
+MAX_SIZES = {
+    "feature_size": 1024,
+    "sampling_rate": 192_000,
+    "hop_length": 192_000,
+    "n_fft": 65_536,
+    "chunk_length": 600,
+    "nb_max_frames": 200_000,
+}
 
 
 def read_sound(path: str | os.PathLike[str], rate: int = RATE) -> Array:
@@ -95,6 +104,19 @@ class FeatureExtractor:
     chunk_length: int = 30
     nb_max_frames: int = 3000
     reflects_end: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the sizes, which limit the memory.
+
+        Raises:
+            InputError: A size is out of range.
+        """
+        for name, limit in MAX_SIZES.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limit:
+                raise InputError(f"preprocessor_config.json: {name} is {value!r}; expected 1 to {limit}")
+        if self.hop_length > self.chunk_length * self.sampling_rate:
+            raise InputError(f"preprocessor_config.json: hop_length is {self.hop_length}, longer than a chunk")
 
     def extract(self, samples: Array) -> Array:
         """Return the features of a sound, f32 of shape [bands, frames].

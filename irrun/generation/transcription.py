@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from irrun.arguments import check_choice, check_flag
+from irrun.arguments import check_choice, check_flag, describe_value
 from irrun.errors import InputError, ModelError
 from irrun.generation.config import GenerationConfig
 from irrun.generation.sampling import Sampler
-from irrun.generation.sound import FeatureExtractor, read_sound
+from irrun.generation.sound import MAX_SIZES, FeatureExtractor, read_sound
 from irrun.generation.tokenization import TextTokenizer, TokenizerOptions, find_file
 from irrun.ir.reader import read_model
 from irrun.runtime.options import RunSettings
@@ -30,8 +30,6 @@ Array = np.ndarray[Any, Any]
 INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
 #: Inputs of the decoder. `beam_idx` is the row of the cache that each row continues.
 INPUTS = ("input_ids", "encoder_hidden_states", "cache_position", "beam_idx")
-#: Fields of preprocessor_config.json.
-_FEATURES = ("feature_size", "sampling_rate", "hop_length", "n_fft", "chunk_length", "nb_max_frames")
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,31 @@ class TranscriptionConfig:
     lang_to_id: Mapping[str, int] = field(default_factory=dict)
     generation: GenerationConfig = field(default_factory=GenerationConfig)
 
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            InputError: A value has a wrong type, or is out of range.
+        """
+        single = [item.name for item in fields(self) if item.name.endswith("_token_id")]
+        for name in (*single, "max_initial_timestamp_index"):
+            _check_token(name, getattr(self, name))
+        for name in ("begin_suppress_tokens", "suppress_tokens"):
+            for token in getattr(self, name):
+                _check_token(name, token)
+        if not isinstance(self.lang_to_id, Mapping):
+            raise InputError(f"lang_to_id is {describe_value(self.lang_to_id)}; expected languages and their tokens")
+        for token in self.lang_to_id.values():
+            _check_token("lang_to_id", token)
+        for name in ("language", "task", "initial_prompt", "hotwords"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise InputError(f"{name} is {describe_value(value)}; expected a text")
+        if self.generation.eos_token_id is not None:
+            _check_token("eos_token_id", self.generation.eos_token_id)
+        check_flag("is_multilingual", self.is_multilingual)
+        check_flag("return_timestamps", self.return_timestamps)
+
     @classmethod
     def read(cls, folder: Path) -> TranscriptionConfig:
         """Read generation_config.json of a folder.
@@ -108,13 +131,15 @@ class TranscriptionConfig:
         changes = {name: value for name, value in values.items() if name in own}
         others = {name: value for name, value in values.items() if name not in own}
         for name in ("begin_suppress_tokens", "suppress_tokens"):
+            value = changes.get(name) or ()
+            if not isinstance(value, (list, tuple)):
+                raise InputError(f"{name} is {describe_value(value)}; expected a list of tokens")
             if name in changes:
-                changes[name] = tuple(changes[name] or ())
+                changes[name] = tuple(value)
         if others:
             changes["generation"] = changes.get("generation", self.generation).replace(others)
         config = replace(self, **changes)
         check_choice("task", config.task, (None, "transcribe", "translate"))
-        check_flag("return_timestamps", config.return_timestamps)
         if not config.is_multilingual and (config.language is not None or config.task is not None):
             raise InputError("the model knows English only: language and task cannot be chosen")
         if config.language is not None:
@@ -203,7 +228,7 @@ class SpeechRecognizer:
                 raise InputError(f"{path} does not state the token that ends a text: eos_token_id")
             self.config = self.config.replace({"eos_token_id": int(token)})
         values = _read_json(path / "preprocessor_config.json")
-        sizes = {name: values[name] for name in _FEATURES if isinstance(values.get(name), int) and values[name] > 0}
+        sizes = {name: values[name] for name in MAX_SIZES if name in values}
         self.extractor = FeatureExtractor(**sizes)
         positions = _read_json(path / "config.json")
         self._source_positions = _get_size(positions, "max_source_positions", 1500)
@@ -374,7 +399,8 @@ class SpeechRecognizer:
         if not tokens:
             scores[:begin] = -np.inf
             scores[begin + config.max_initial_timestamp_index + 1 :] = -np.inf
-        exponentials = np.exp(scores - scores.max())
+        with np.errstate(invalid="ignore"):  # all may be suppressed
+            exponentials = np.exp(scores - scores.max())
         if exponentials[begin:].sum(dtype=np.float32) > exponentials[:begin].max():
             scores[:begin] = -np.inf  # a time is more probable than any text
 
@@ -490,6 +516,11 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected a JSON object")
     return values
+
+
+def _check_token(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise InputError(f"{name} is {describe_value(value)}; expected a token, which is 0 or a positive integer")
 
 
 def _get_size(values: Mapping[str, Any], name: str, default: int) -> int:

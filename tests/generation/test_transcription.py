@@ -137,7 +137,7 @@ def write_bytes(path, content):
     ("make", "message"),
     [
         (lambda path: path, "cannot read .*: No such file"),
-        (lambda path: path.parent, "cannot read .*: Is a directory"),
+        (lambda path: path.parent, "cannot read .*: (Is a directory|Permission denied)"),
         (lambda path: write_bytes(path, b""), "is not a WAV file with PCM samples: it ends too early"),
         (lambda path: write_bytes(path, b"ID3" * 40), "is not a WAV file with PCM samples: file does not start with"),
         (lambda path: write_bytes(path, write_sound(path).read_bytes()[:30]), "is not a WAV file with PCM samples"),
@@ -176,6 +176,32 @@ def test_files_of_floating_point_samples_are_refused(tmp_path):
 def test_invalid_options_are_refused(recognizer, change, message):
     with pytest.raises(irrun.InputError, match=message):
         recognizer.config.replace(change)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("generation", {"suppress_tokens": "abc"}, "suppress_tokens is 'abc'; expected a list of tokens"),
+        ("generation", {"begin_suppress_tokens": [1.5]}, "begin_suppress_tokens is 1.5; expected a token"),
+        ("generation", {"lang_to_id": [1]}, "lang_to_id is a list of 1; expected languages"),
+        ("generation", {"lang_to_id": {"<|en|>": "x"}}, "lang_to_id is 'x'; expected a token"),
+        ("generation", {"decoder_start_token_id": 10**30}, "decoder_start_token_id is .*; expected a token"),
+        ("generation", {"no_timestamps_token_id": -5}, "no_timestamps_token_id is -5; expected a token"),
+        ("generation", {"task_to_id": {"transcribe": None}}, "transcribe_token_id is None; expected a token"),
+        ("generation", {"eos_token_id": "e"}, "eos_token_id is 'e'; expected"),
+        ("generation", {"is_multilingual": "yes"}, "is_multilingual is 'yes', expected True or False"),
+        ("preprocessor", {"feature_size": 10**9}, "feature_size is 1000000000; expected 1 to 1024"),
+        ("preprocessor", {"hop_length": 10**5}, "hop_length is 100000, longer than a chunk"),
+        ("preprocessor", {"chunk_length": "x"}, "chunk_length is 'x'; expected 1 to 600"),
+    ],
+)
+def test_wrong_entries_are_refused(capsys, folder, tmp_path, name, change, message):
+    shutil.copytree(folder, tmp_path / "other")
+    path = tmp_path / "other" / f"{name}_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    code, out, err = call(capsys, "transcribe", tmp_path / "other", write_sound(tmp_path / "a.wav"))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert re.search(message, err)
 
 
 @pytest.mark.parametrize(
