@@ -119,7 +119,7 @@ behave differently, "missing" ones do not exist.
   -0.5.
 - Properties of performance are accepted and returned, but only PERFORMANCE_HINT, NUM_STREAMS,
   PERFORMANCE_HINT_NUM_REQUESTS and PERF_COUNT have an effect.
-- `convert_model` and files of other frameworks raise an error that names what to install.
+- `convert_model` and `Core.read_model` accept [ONNX](onnx.md); other formats raise an error that names what to install.
 - More graphs are accepted. Operators convert numbers to the element type of the node, as in `node + 1`; OpenVINO
   raises. Select accepts numbers as the condition, and Sqrt, Floor, Mod and SoftPlus accept booleans and integers. The
   axes of LRN, NormalizeL2 and Roll are checked when a model runs.

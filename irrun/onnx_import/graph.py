@@ -304,6 +304,22 @@ class Graph:
             self.captured[value] = self.add_parameter(value.type, value.known)
         return self.captured[value]
 
+    def name_layer(self, name: str, values: Sequence[object], first: int) -> None:
+        """Name the layer that produces all outputs of a node after the node.
+
+        Args:
+            name: The name, which nothing happens without.
+            values: The outputs.
+            first: The number of layers before those of the node.
+        """
+        layers = {id(v.layer): v.layer for v in values if isinstance(v, Value) and v.layer is not None}
+        layer = next(iter(layers.values()), None)
+        if layer is None or len(layers) > 1 or not name or name in self._names or layer.is_structural:
+            return
+        if layer.id >= first and self.layers[layer.id] is layer:
+            self._names.add(name)
+            layer.name = name
+
     def finish(self) -> IRGraph:
         """Return the graph without layers that no Result depends on, with names of the ports."""
         sources = {(e.to_layer, e.to_port): e.from_layer for e in self.edges}

@@ -141,8 +141,9 @@ class GraphImporter:
         with self.graph.activate():
             for node in nodes:
                 description = _describe(node)
+                name, first = _get_name(node), len(self.graph.layers)
                 try:
-                    with self.graph.rename(node.name or next((o for o in node.output if o), node.op_type)):
+                    with self.graph.rename(name):
                         outputs = self.import_node(node)
                 except FailedInputError:
                     self.failed.update(name for name in node.output if name)
@@ -152,13 +153,15 @@ class GraphImporter:
                     self.context.failures[f"{description}: {message}"] = None
                     self.failed.update(name for name in node.output if name)
                     continue
-                for name, value in zip(node.output, outputs, strict=False):
-                    if name in self.items:
-                        self.context.failures[f"{description}: another node has the output {name!r}, too"] = None
+                if not self.is_function:
+                    self.graph.name_layer(name, outputs, first)
+                for output, value in zip(node.output, outputs, strict=False):
+                    if output and output in self.items:
+                        self.context.failures[f"{description}: another node has the output {output!r}, too"] = None
                     if self.is_function:
-                        self.items[name] = value
+                        self.items[output] = value
                     else:
-                        self.set(name, value)
+                        self.set(output, value)
 
     def import_node(self, proto: Any) -> Sequence[Item]:
         """Return the outputs of a node."""
@@ -295,7 +298,12 @@ def _normalize(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
+def _get_name(node: Any) -> str:
+    """Return the name of a node: its own, else that of its first output."""
+    return str(node.name or next((o for o in node.output if o), ""))
+
+
 def _describe(node: Any) -> str:
-    name = node.name or next((o for o in node.output if o), "")
+    name = _get_name(node)
     operator = f"{node.domain}:{node.op_type}" if _normalize(node.domain) else node.op_type
     return f"node {name!r} ({operator})"
