@@ -109,8 +109,9 @@ class Tokenizer:
             self._texts["pad"] = self._texts["pad"] or self._texts["eos"]
             added = tokenizer.get("added_tokens_decoder", {})
             for key, value in added.items() if isinstance(added, dict) else ():
+                content = value.get("content") if isinstance(value, dict) and key.isdecimal() else None
                 for name in SPECIAL:
-                    if self._ids[name] == -1 and self._texts[name] and value.get("content") == self._texts[name]:
+                    if self._ids[name] == -1 and self._texts[name] and content == self._texts[name]:
                         self._ids[name] = int(key)
             if added and self._ids["pad"] == -1:
                 self._ids["pad"] = self._ids["eos"]

@@ -256,6 +256,18 @@ def test_tokenizers(genai, folder):
     assert not tokenizer.supports_paired_input()
 
 
+def test_special_tokens_are_read_from_files(genai, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "other")
+    added = {"1": {"content": "<pad>"}, "2": {"content": "<bos>"}}
+    values = {"bos_token": "<bos>", "pad_token": "<pad>", "added_tokens_decoder": added}
+    (tmp_path / "other" / "tokenizer_config.json").write_text(json.dumps({**values, "chat_template": TEMPLATE}))
+    tokenizer = genai.Tokenizer(tmp_path / "other")
+    assert (tokenizer.get_pad_token(), tokenizer.get_pad_token_id()) == ("<pad>", 1)
+    assert (tokenizer.get_bos_token(), tokenizer.get_bos_token_id()) == ("<bos>", 2)
+    assert (tokenizer.get_eos_token_id(), tokenizer.chat_template) == (10, TEMPLATE)
+    assert tokenizer.get_original_chat_template() == TEMPLATE
+
+
 def test_models_in_memory(genai, folder):
     tensor = get_tensor_class(genai)
 
