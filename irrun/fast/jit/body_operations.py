@@ -357,36 +357,32 @@ def _top_k(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
     return [_swap_axes(values, axis), _swap_axes(indices, axis)]
 
 
-class _Reduction(NamedTuple):
-    """The arguments of `compile_reduction`, and the kinds of the types for which there is a kernel."""
+def _reduces(operation_type: str, name: str, kinds: str, before: str = "", after: str = "") -> None:
+    """Register the emitter of a reduction, for element types of some kinds; see `compile_reduction`."""
 
-    name: str
-    kinds: str
-    before: str = ""
-    after: str = ""
-
-
-_REDUCTIONS = {
-    "ReduceSum": _Reduction("sum", "fi"),
-    "ReduceMean": _Reduction("sum", "f", after="mean"),
-    "ReduceProd": _Reduction("product", "fi"),
-    "ReduceMax": _Reduction("maximum", "fi"),
-    "ReduceMin": _Reduction("minimum", "fi"),
-    "ReduceL1": _Reduction("sum", "f", before="abs"),
-    "ReduceL2": _Reduction("sum", "f", before="square", after="root"),
-    "ReduceLogicalAnd": _Reduction("all", "b"),
-    "ReduceLogicalOr": _Reduction("any", "b"),
-}
+    @emits(operation_type)
+    def reduce(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
+        return [_reduce(planner, step, kinds, (name, before, after))]
 
 
-@emits(*_REDUCTIONS)
-def _reduce(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
-    reduction = _REDUCTIONS[step.site.operation.type]
+_reduces("ReduceSum", "sum", "fi")
+_reduces("ReduceMean", "sum", "f", after="mean")
+_reduces("ReduceProd", "product", "fi")
+_reduces("ReduceMax", "maximum", "fi")
+_reduces("ReduceMin", "minimum", "fi")
+_reduces("ReduceL1", "sum", "f", before="abs")
+_reduces("ReduceL2", "sum", "f", before="square", after="root")
+_reduces("ReduceLogicalAnd", "all", "b")
+_reduces("ReduceLogicalOr", "any", "b")
+
+
+def _reduce(planner: BodyPlanner, step: BodyStep, kinds: str, reduction: tuple[str, str, str]) -> BodyValue:
+    """Add a reduction: its name, and what is computed before and after it."""
     data = planner.get(step.inputs[0])
     rank = len(data.shape)
     axes = list(dict.fromkeys(normalize_axis(int(n), rank) for n in _get_known(planner, step, 1).reshape(-1)))
     type_ = LLVM_TYPES.get(data.dtype, "")
-    if data.dtype.kind not in reduction.kinds or not type_ or not axes:
+    if data.dtype.kind not in kinds or not type_ or not axes:
         raise NoKernelError(f"there is no compiled form of {step.site.operation} for these axes and types")
     kept = [axis for axis in range(rank) if axis not in axes]
     order = [*kept, *axes]
@@ -398,10 +394,11 @@ def _reduce(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
         shape = tuple(1 if i in axes else d for i, d in enumerate(data.shape))
     result = planner.add_value(shape, data.dtype)
     rows = math.prod(shape)
-    kernel = compile_reduction(reduction.name, type_, reduction.before, reduction.after)
+    name, before, after = reduction
+    kernel = compile_reduction(name, type_, before, after)
     task = Task([[Call(kernel, (make_base(0), make_base(1), rows, math.prod(data.shape) // rows))]])
     planner.add_task(task, [planner.make_contiguous(turned), result])
-    return [result]
+    return result
 
 
 # Products
