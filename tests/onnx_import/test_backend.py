@@ -33,7 +33,7 @@ def test_backend_tests_pass_except_those_with_a_reason(capsys: pytest.CaptureFix
         print(f"\n{passed} of {len(tests)} backend tests of ONNX {onnx.__version__} pass")
         for cause, count in causes.most_common():
             print(f"  {count:4} {cause}")
-    assert passed >= 1800
+    assert passed >= 0.85 * len(tests)
     if onnx.__version__.startswith(RELEASE + "."):
         unexplained = {name: error for name, error in errors.items() if not find_reason(name)}
         assert not unexplained, "\n".join(f"{name}: {error}" for name, error in unexplained.items())
