@@ -41,6 +41,7 @@ from irrun.inspection.rounding import (
     is_float_array,
 )
 from irrun.inspection.static_differences import OWNER, StaticDifferences
+from irrun.inspection.torch_reference import Module, TorchReference, is_torch
 from irrun.inspection.verdicts import (
     LayerErrors,
     choose_verdict,
@@ -78,7 +79,7 @@ TOP_K = 5
 
 def compare(
     model: Model | str | os.PathLike[str],
-    against: Model | str | os.PathLike[str] | Mapping[str, Array],
+    against: Model | str | os.PathLike[str] | Mapping[str, Array] | Module,
     inputs: Inputs = None,
     *,
     sequence: Sequence[Inputs] | None = None,
@@ -98,8 +99,8 @@ def compare(
         model: The model, or the path of its .xml file.
         against: Another model, or the path of its .xml file; "f64" for the same model in f64; "openvino", followed
             by a device and a precision if required ("openvino:bf16", "openvino:GPU:f16"), by "float" for f32
-            without int8 kernels, or by "reference" for `Model.evaluate`;
-            or arrays by name: a `Trace`, a mapping, or the path of a .trace, .npz or .safetensors
+            without int8 kernels, or by "reference" for `Model.evaluate`; the path of an .onnx file; a PyTorch module
+            or exported program; or arrays by name: a `Trace`, a mapping, or the path of a .trace, .npz or .safetensors
             file or of a folder of .npy files.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         sequence: Inputs of several runs of one session, in place of `inputs`. Variables keep their values between the
@@ -169,7 +170,7 @@ def compare_with(
 
 def open_reference(
     model: Model,
-    reference: Model | str | os.PathLike[str] | Mapping[str, Array],
+    reference: Model | str | os.PathLike[str] | Mapping[str, Array] | Module,
     arguments: Sequence[Array],
     settings: RunSettings = DEFAULT_SETTINGS,
     *,
@@ -189,10 +190,12 @@ def open_reference(
     Raises:
         InputError: The reference does not exist, or its inputs differ from the model's.
     """
-    if names and (isinstance(reference, Model) or _is_computed(reference)):
+    if names and (isinstance(reference, Model) or is_torch(reference) or _is_computed(reference)):
         raise InputError("names of arrays can be mapped only if the reference consists of arrays")
     if isinstance(reference, Model):
         return ModelReference(str(reference.path or reference.name), model, reference, arguments, settings)
+    if is_torch(reference):
+        return TorchReference(reference, model, arguments)
     if isinstance(reference, Mapping):
         for name in reference:
             check_text("a name in against", name)

@@ -41,6 +41,8 @@ Array = np.ndarray[Any, Any]
 
 #: Gains below this many dB are noise: quantizing again with other inputs changes the outputs more.
 NOISE_DB = 0.1
+#: The SQNR of outputs with NaN or infinity in place of numbers.
+LOWEST_DB = -300.0
 #: Outputs whose values are all smaller than this are named, since a quantized model often gives 0 for them.
 NEGLIGIBLE = 1e-12
 
@@ -423,11 +425,20 @@ def rate_outputs(
                 scores.append(float(metric(value, reference)))
                 continue
             a, b = widen(value), widen(reference)
-            noise[i] = noise.get(i, 0.0) + float(np.sum((a - b) ** 2))
-            signal[i] = signal.get(i, 0.0) + float(np.sum(b**2))
+            is_known = np.isfinite(b)
+            # NaN and infinities of the reference do not count; those of the output are not errors of any finite size.
+            is_broken = bool(np.any(is_known & ~np.isfinite(a)))
+            noise[i] = noise.get(i, 0.0) + (math.inf if is_broken else float(np.sum((a[is_known] - b[is_known]) ** 2)))
+            signal[i] = signal.get(i, 0.0) + float(np.sum(b[is_known] ** 2))
+            if not is_known.any() and b.size:
+                raise InputError(f"output {i} of the floating-point model has no finite value")
     if scores:
         return sum(scores) / len(scores)
-    ratios = [10 * math.log10(signal[i] / noise[i]) for i in noise if noise[i] > 0 and signal[i] > 0]
+    ratios = [
+        LOWEST_DB if math.isinf(noise[i]) else 10 * math.log10(signal[i] / noise[i])
+        for i in noise
+        if noise[i] > 0 and signal[i] > 0
+    ]
     return sum(ratios) / len(ratios) if ratios else math.inf
 
 

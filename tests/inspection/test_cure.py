@@ -12,6 +12,7 @@ import irrun
 from inspection import faults, networks
 from inspection.graphs import Row, make_model
 from irrun.inspection import Cure, find_cure
+from irrun.inspection.cure import LOWEST_DB, rate_outputs
 from irrun.inspection.cured_model import make_cured_model, measure_in_openvino
 from irrun.ir.constant import Constant
 from irrun.ir.graph import Edge, Layer, Port
@@ -419,3 +420,13 @@ def test_openvino_runs_cured_models(exact, tmp_path):
     assert before == pytest.approx(cure.initial_db, abs=1)
     assert after == pytest.approx(cure.steps[-1].sqnr_db, abs=1)
     assert without == pytest.approx(cure.steps[-1].sqnr_db, abs=0.3)
+
+
+def test_outputs_that_are_not_finite_are_errors():
+    good, nan, infinite = (np.float32([1, x]) for x in (1, np.nan, np.inf))
+    assert rate_outputs([[nan]], [[good]]) == LOWEST_DB
+    assert rate_outputs([[infinite]], [[good]]) == LOWEST_DB
+    assert rate_outputs([[nan]], [[nan]]) == math.inf
+    assert rate_outputs([[np.float32([2, 5])]], [[infinite]]) == 0
+    with pytest.raises(irrun.InputError, match="output 0 of the floating-point model has no finite value"):
+        rate_outputs([[good]], [[nan[1:].repeat(2)]])

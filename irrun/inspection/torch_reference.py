@@ -1,0 +1,163 @@
+"""A PyTorch module or exported program as a reference, matched through the module names that the converter keeps."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from irrun.errors import ExecutionError, InputError
+from irrun.inspection.connections import Connections
+from irrun.inspection.keys import KeyTable
+from irrun.inspection.modules import parse_module_path
+from irrun.inspection.references import ArrayReference
+from irrun.ir.graph import Layer
+from irrun.ir.model import Model, name_inputs
+
+__all__ = ["Module", "TorchReference", "is_torch"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Module(Protocol):
+    """What a PyTorch module has, or the module of an exported program."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the module."""
+
+    def register_forward_hook(self, hook: Any) -> Any:
+        """Call a function with the module, its inputs and its outputs after each run."""
+
+
+def is_torch(reference: object) -> bool:
+    """Return whether an object is a PyTorch module or an exported program.
+
+    Args:
+        reference: Any object.
+    """
+    return hasattr(reference, "register_forward_hook") or _is_program(reference)
+
+
+def _is_program(reference: object) -> bool:
+    return hasattr(reference, "graph_signature") and callable(getattr(reference, "module", None))
+
+
+class TorchReference(ArrayReference):
+    """A PyTorch module whose submodules pass their outputs through forward hooks.
+
+    The output of a submodule belongs to the layer that alone passes values of the submodule on, if both have the same
+    shape. Submodules that run more than once are left out. Of an exported program, only the outputs are compared,
+    since it has no submodules that run.
+
+    Args:
+        module: The module, which runs as it is (`eval()` is up to the caller), or the exported program.
+        model: The model that is compared.
+        arguments: The inputs of the model, in the order of the Parameters.
+
+    Raises:
+        InputError: PyTorch is not installed.
+        ExecutionError: The module cannot run the inputs.
+    """
+
+    def __init__(self, module: Any, model: Model, arguments: Sequence[Array]) -> None:
+        try:
+            self._torch: Any = importlib.import_module("torch")
+        except ImportError:
+            raise InputError("comparing with a PyTorch module requires PyTorch: pip install torch") from None
+        self._module = module.module() if _is_program(module) else module
+        self._model = model
+        self._table = KeyTable(model)
+        self._ends = dict(_find_ends(model))
+        self._arrays: dict[str, Array] = {}
+        self._run(arguments)
+        names = [name for name in self._arrays if name.startswith("output ")]
+        title = f"PyTorch ({type(module).__name__})"
+        outputs = {name: name for name in names}
+        super().__init__(title, model, list(self._arrays), self._arrays.__getitem__, outputs=outputs)
+        if getattr(self._module, "training", False):
+            self.notes.append("the PyTorch module is in training mode; eval() changes that")
+
+    def _run(self, arguments: Sequence[Array]) -> None:
+        values: dict[str, list[Any]] = {}
+        handles = []
+
+        def add_hook(name: str, module: Any) -> None:
+            def store(module: Any, inputs: Any, output: Any) -> None:
+                tensors = _list_tensors(output)
+                # Another module may change the tensor in place afterwards.
+                values.setdefault(name, []).append(_to_array(tensors[0]).copy() if len(tensors) == 1 else None)
+
+            handles.append(module.register_forward_hook(store))
+
+        for name, module in self._module.named_modules():
+            if name:
+                add_hook(name, module)
+        tensors = [self._torch.from_numpy(np.array(value)) for value in arguments]
+        names = name_inputs(self._model.inputs)
+        parameters = inspect.signature(self._module.forward).parameters
+        by_name = all(name in parameters for name in names)
+        try:
+            with self._torch.no_grad():
+                if by_name:
+                    result = self._module(**dict(zip(names, tensors, strict=True)))
+                else:
+                    result = self._module(*tensors)
+        except Exception as error:  # modules are programs of users
+            raise ExecutionError(f"the PyTorch module cannot run the inputs: {error}") from error
+        finally:
+            for handle in handles:
+                handle.remove()
+        self._arrays.clear()
+        for name, calls in values.items():
+            layer = self._ends.get(tuple(name.split(".")))
+            if layer is None or len(calls) != 1 or calls[0] is None:
+                continue
+            shape = layer.outputs[0].shape
+            if shape is not None and not shape.is_compatible(calls[0].shape):
+                continue
+            self._arrays[self._table.get_value_key(layer, 0)] = calls[0]
+        for i, tensor in enumerate(_list_tensors(result)):
+            self._arrays[f"output {i}"] = _to_array(tensor)
+
+    def advance(self, arguments: Sequence[Array]) -> None:
+        """Run the next inputs of the session. The module keeps what state it has."""
+        self._run(arguments)
+
+
+def _find_ends(model: Model) -> Iterator[tuple[tuple[str, ...], Layer]]:
+    """Iterate over the modules and the layers that alone pass their values on."""
+    graph = model.graph
+    connections = Connections(graph)
+    paths: dict[int, tuple[str, ...]] = {}
+    for layer in graph.layers:
+        paths[layer.id] = () if layer.is_output else tuple(parse_module_path(layer.name) or ())
+    ends: dict[tuple[str, ...], set[int]] = {}
+    for edge in graph.edges:
+        if edge.from_layer in connections.constants:
+            continue
+        path, other = paths[edge.from_layer], paths[edge.to_layer]
+        for depth in range(1, len(path) + 1):
+            if other[:depth] != path[:depth]:
+                ends.setdefault(path[:depth], set()).add(edge.from_layer)
+    for path, numbers in ends.items():
+        layer = connections.layers[min(numbers)]
+        if len(numbers) == 1 and len(layer.outputs) == 1:
+            yield path, layer
+
+
+def _list_tensors(value: Any) -> list[Any]:
+    """Return the tensors of the output of a module, which may be a tuple, a list or a mapping of tensors."""
+    if hasattr(value, "detach"):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [t for part in value for t in _list_tensors(part)] if isinstance(value, (list, tuple)) else []
+
+
+def _to_array(tensor: Any) -> Array:
+    """Return the elements of a tensor; bfloat16, which NumPy lacks, as f32."""
+    tensor = tensor.detach().cpu()
+    return np.asarray((tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy())
