@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import click
 from irrun.cli import ExampleCommand
 from irrun.cli.numbers import IntegerRange, NumberRange
 from irrun.cli.options import setting_options
+from irrun.errors import InputError
 
 if TYPE_CHECKING:
     from irrun.generation import GeneratedText
@@ -29,11 +32,14 @@ DEFAULT_LENGTH = 256
     examples=[
         'irrun generate examples/text_generation "Once there was a clever cat named Zoe"',
         'irrun generate FOLDER "Why is the sky blue?" --max-new-tokens 100 --do-sample --temperature 0.7 --rng-seed 1',
+        'irrun generate FOLDER --chat --system "Answer in one sentence."',
         "irrun generate FOLDER - --json < prompt.txt",
     ],
 )
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.argument("prompts", nargs=-1, required=True, metavar="PROMPT...")
+@click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
+@click.option("--chat", is_flag=True, help="Answer messages: PROMPT..., or those that are typed, line by line.")
+@click.option("--system", metavar="TEXT", help="The first message of --chat: how to answer.")
 @click.option("--max-new-tokens", type=IntegerRange(min=1), metavar="N", help="Largest number of generated tokens.")
 @click.option("--min-new-tokens", type=IntegerRange(min=0), metavar="N", help="Smallest number of generated tokens.")
 @click.option("--do-sample", is_flag=True, default=None, help="Draw tokens at random, not the most probable ones.")
@@ -64,37 +70,93 @@ DEFAULT_LENGTH = 256
 )
 @click.option("--echo", is_flag=True, default=None, help="Print the prompt as well.")
 @setting_options()
+@click.option("--trace", type=click.Path(path_type=Path), metavar="FILE", help="Write all values as lines of JSON.")
+@click.option("--check", is_flag=True, help="Name the first layer with NaN or infinities; exit with 1 if there is one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(folder: Path, prompts: tuple[str, ...], settings: RunSettings, as_json: bool, **options: Any) -> None:
+def command(
+    folder: Path,
+    prompts: tuple[str, ...],
+    settings: RunSettings,
+    chat: bool,
+    system: str | None,
+    trace: Path | None,
+    check: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Continue texts with the models of a folder that optimum-intel exported.
 
     FOLDER holds openvino_tokenizer.xml, openvino_model.xml and openvino_detokenizer.xml. The text is printed while it
     is generated; the speed is printed at the end, to standard error. PROMPT is a text, or - for standard input.
 
+    With --chat, prompts are messages of one chat, of which the chat template of FOLDER makes a text. Without PROMPT,
+    each line that is typed is one; Ctrl+D ends the chat.
+
     Options have the names and meanings of OpenVINO GenAI's GenerationConfig. Their defaults are in
     generation_config.json of FOLDER.
     """
     from irrun.generation import TextGenerator
+    from irrun.generation.token_observers import TokenCheck, TokenTrace
 
+    if not prompts and not chat:
+        raise click.UsageError("Missing argument 'PROMPT...'.")
+    if system is not None and not chat:
+        raise click.UsageError("--system needs --chat.")
     generator = TextGenerator(folder, **vars(settings))
     values = {name: value for name, value in options.items() if value is not None and value != ()}
     config = generator.config.replace(values)
     if config.max_new_tokens is None and config.max_length is None:
         config = config.replace({"max_new_tokens": DEFAULT_LENGTH})
+    is_one = config.num_beams == config.num_return_sequences == 1
+    streamer = _write if is_one and not as_json else None
+    messages = [] if system is None else [{"role": "system", "content": system}]
     results = []
-    for number, text in enumerate(prompts):
-        prompt = sys.stdin.read().rstrip("\n") if text == "-" else text
-        if as_json:
-            results.append(generator.generate(prompt, config))
-            continue
-        if number:
-            click.echo("")
-        is_one = config.num_beams == config.num_return_sequences == 1
-        result = generator.generate(prompt, config, _write if is_one else None)
-        click.echo("" if is_one else "\n".join(item.text for item in (result, *result.alternatives)))
-        click.echo(_describe_speed(result), err=True)
+    with contextlib.ExitStack() as stack:
+        observers: list[TokenCheck | TokenTrace] = [TokenCheck(generator.model)] if check else []
+        if trace is not None:
+            try:
+                file = stack.enter_context(trace.open("w", encoding="utf-8"))
+            except OSError as error:
+                raise InputError(f"cannot write {trace}: {error.strerror}") from None
+            observers.append(TokenTrace(generator.model, file))
+        for number, prompt in enumerate(_iterate_prompts(prompts)):
+            for observer in observers:
+                observer.restart()
+            if number and not as_json and not chat:
+                click.echo("")
+            if chat:
+                messages.append({"role": "user", "content": prompt})
+                result = generator.chat(messages, config, streamer, observers=observers)
+                messages.append({"role": "assistant", "content": result.text})
+            else:
+                result = generator.generate(prompt, config, streamer, observers=observers)
+            results.append(result)
+            if not as_json:
+                click.echo("" if is_one else "\n".join(item.text for item in (result, *result.alternatives)))
+                click.echo(_describe_speed(result), err=True)
+    finding = next((item.finding for item in observers if isinstance(item, TokenCheck)), None)
     if as_json:
-        click.echo(json.dumps([_to_json(result) for result in results]))
+        click.echo(json.dumps([_to_json(result) | ({"finding": finding} if check else {}) for result in results]))
+    elif check:
+        click.echo(finding or "all values are finite", err=True)
+    if finding is not None:
+        raise click.exceptions.Exit(1)
+
+
+def _iterate_prompts(prompts: Sequence[str]) -> Iterator[str]:
+    """Yield prompts, or lines of standard input if there are none."""
+    for text in prompts:
+        yield sys.stdin.read().rstrip("\n") if text == "-" else text
+    while not prompts:
+        if sys.stdin.isatty():
+            _write("> ")
+        line = sys.stdin.readline()
+        if not line:
+            if sys.stdin.isatty():
+                click.echo("")
+            break
+        if line.strip():
+            yield line.rstrip("\n")
 
 
 def _to_json(result: GeneratedText) -> dict[str, Any]:

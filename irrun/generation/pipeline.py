@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -17,9 +17,13 @@ from irrun.generation.config import GenerationConfig
 from irrun.generation.decoder import Decoder, check_language_model
 from irrun.generation.sampling import Sampler
 from irrun.generation.tokenization import TextTokenizer, TokenizerOptions, find_file
+from irrun.ir.model import Model
 from irrun.ir.reader import read_model
 from irrun.runtime.executor import Observer
 from irrun.runtime.options import RunSettings
+
+if TYPE_CHECKING:
+    from irrun.generation.chat import ChatFormat
 
 __all__ = ["GeneratedText", "TextGenerator", "generate"]
 
@@ -98,6 +102,12 @@ class TextGenerator:
         if token is not None and token.isdigit() and config.eos_token_id is None and not config.stop_token_ids:
             config = config.replace({"eos_token_id": int(token)})
         self.config = config
+        self._chat: ChatFormat | None = None
+
+    @property
+    def model(self) -> Model:
+        """The language model."""
+        return self._model.model
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Return the tokens of a text.
@@ -163,6 +173,35 @@ class TextGenerator:
             for text, item in zip(texts, found, strict=True)
         ]
         return dataclasses.replace(results[0], alternatives=tuple(results[1:]))
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        config: GenerationConfig | None = None,
+        streamer: Callable[[str], object] | None = None,
+        *,
+        observers: Sequence[Observer] = (),
+    ) -> GeneratedText:
+        """Answer the last message of a chat. The prompt is what the chat template of the folder makes of the messages.
+
+        Args:
+            messages: Messages such as `{"role": "user", "content": "Hello"}`.
+            config: As for `generate`, like the following.
+            streamer: Called with each part of the text.
+            observers: Called after each layer of the language model.
+
+        Raises:
+            InputError: The folder has no chat template.
+            ChatTemplateError: The template is invalid or refuses messages, or Jinja is not installed.
+            IrrunError: A layer failed.
+        """
+        from irrun.generation.chat import ChatFormat
+
+        self._chat = self._chat or ChatFormat(self.folder, self._tokenizer)
+        prompt = self._chat.render(messages)
+        tokens = self.encode(prompt, add_special_tokens=False)
+        result = self.generate(tokens, config, streamer, observers=observers)
+        return dataclasses.replace(result, prompt=prompt)
 
 
 @dataclass
