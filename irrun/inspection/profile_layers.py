@@ -39,6 +39,7 @@ class LayerProfile:
         bound: The seconds that the machine needs at least for these operations or bytes.
         outputs: The types and shapes of the outputs, as text.
         implementation: The fast implementation that ran, and why; empty for the plain kernel.
+        merged_excess: The sum of the excess of layers that were merged; None for a single layer.
     """
 
     key: str
@@ -54,6 +55,7 @@ class LayerProfile:
     bound: float
     outputs: tuple[str, ...] = ()
     implementation: str = ""
+    merged_excess: float | None = None
 
     @property
     def flops_per_second(self) -> float | None:
@@ -62,13 +64,14 @@ class LayerProfile:
 
     @property
     def excess(self) -> float:
-        """The seconds above `bound`: what a faster kernel could save at most."""
-        return max(self.seconds - self.bound, 0.0)
+        """The seconds above `bound`, summed over merged layers: what faster kernels could save at most."""
+        return max(self.seconds - self.bound, 0.0) if self.merged_excess is None else self.merged_excess
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields and derived values by name."""
+        fields = {name: value for name, value in vars(self).items() if name != "merged_excess"}
         return {
-            **vars(self),
+            **fields,
             "layers": list(self.layers),
             "types": list(self.types),
             "module": format_module(self.module),
@@ -99,6 +102,7 @@ def merge_profiles(key: str, layer_type: str, layers: Iterable[LayerProfile]) ->
         bytes=sum(layer.bytes for layer in layers),
         alive=max((layer.alive for layer in layers), default=0),
         bound=sum(layer.bound for layer in layers),
+        merged_excess=sum((layer.excess for layer in layers), 0.0),
     )
 
 

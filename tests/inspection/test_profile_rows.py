@@ -75,6 +75,7 @@ def test_sum_of_layers_has_the_sums_of_their_numbers():
         bytes=2600,
         alive=1500,
         bound=pytest.approx(0.0035),
+        merged_excess=pytest.approx(sum(layer.excess for layer in PROFILE.layers)),
     )
     assert PROFILE.get_share(CONV) == pytest.approx(0.4)
     assert PROFILE.peak == 1500
@@ -86,7 +87,17 @@ def test_sum_of_layers_has_the_sums_of_their_numbers():
 def test_profile_without_layers_is_empty():
     profile = make_profile(executor_seconds=0.0)
     assert profile.total == LayerProfile(
-        key="total", type="", calls=0, seconds=0, flops=0, bytes=0, alive=0, bound=0, layers=(), types=()
+        key="total",
+        type="",
+        calls=0,
+        seconds=0,
+        flops=0,
+        bytes=0,
+        alive=0,
+        merged_excess=0.0,
+        bound=0,
+        layers=(),
+        types=(),
     )
     assert profile.peak == 0
     assert profile.get_share(CONV) == 0
@@ -166,7 +177,7 @@ def test_rows_of_layers():
         ("topk", "TopK", "1", "2.500 ms", "25.0%", "-", "-", "40 B", "10 B", "2.500 ms"),
         ("last", "Relu", "1", "1.500 ms", "15.0%", "500", "0.0", "60 B", "20 B", "1.000 ms"),
         ("executor", "", "", "1.000 ms", "10.0%", "", "", "", "", ""),
-        ("total", "", "", "10.000 ms", "100.0%", "8 M", "0.9", "2.6 KB", "1.5 KB", "5.500 ms"),
+        ("total", "", "", "10.000 ms", "100.0%", "8 M", "0.9", "2.6 KB", "1.5 KB", "6.500 ms"),
     ]
 
 
