@@ -179,7 +179,9 @@ def test_files_of_configurations_are_read(genai, tmp_path):
 def test_functions_receive_parts_of_texts(genai, pipe):
     parts = []
     assert pipe.generate("Once there", max_new_tokens=8, streamer=parts.append) == " was a s"
-    assert parts == [" ", "w", "a", "s", " ", "a", " s"]
+    assert "".join(parts) == " was a s"
+    if genai.__name__ != "openvino_genai":  # whose thread may take several tokens at once
+        assert parts == [" ", "w", "a", "s", " ", "a", " s"]
     stopped = pipe.generate("Once there", max_new_tokens=80, streamer=lambda part: genai.StreamingStatus.STOP)
     assert " was a s".startswith(stopped)
     with pytest.raises(RuntimeError, match="streaming is possible only with batch size=1"):
