@@ -48,6 +48,7 @@ COMMANDS = {
     "profile": "Show where the time of a run goes, by layer, type or module.",
     "bench": "Measure latency, throughput, start and memory, optionally against OpenVINO.",
     "check": "Find NaN, overflow, saturation and constant channels.",
+    "cache": "Show or clear compiled kernels.",
     "conformance": "Compare OpenVINO's devices with irrun, operation by operation.",
 }
 

@@ -50,10 +50,11 @@ CALLS = {
     "generate": ["generate", str(EXAMPLES / "text_generation"), "Once there was", "--max-new-tokens", "5"],
     "embed": ["embed", "embedding", "a cat", "a rather long text about a dog"],
     "transcribe": ["transcribe", "speech", "speech.wav", "--return-timestamps"],
+    "cache": ["cache"],
     "conformance": ["conformance", "--ops", "Nothing*"],
 }
 #: What is measured differs between runs, and so does the size of a file with times.
-MEASURED = ("profile", "report", "bench", "generate", "transcribe")
+MEASURED = ("profile", "report", "bench", "generate", "transcribe", "cache")
 #: Commands that observe each value.
 OBSERVING = ("run --show", "run --trace", "run --check", "run --dump", "trace", "debug")
 NUMBER = re.compile(r"(?<![\w.…/])[-+]?\d[\d.]*(?:e[-+]\d+)?(?![\w.…/])")

@@ -473,6 +473,52 @@ class TestCache:
         cache.save("other", b"code")
         assert not (cache.get_folder() / "other").exists()
 
+    def test_kernels_that_do_not_link_are_compiled_again(self, tmp_path, monkeypatch):
+        from irrun.fast.jit import cache, compiler
+        from irrun.fast.jit.code import Function
+
+        monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path))
+        f = Function("double", [("x", "ptr")], 4)
+        value = f.load(f.parameters["x"], f.vector)
+        f.store(value + value, f.parameters["x"])
+        text, signatures = f.get_text(), {f.name: f.signature}
+        compiler._Compiler(None).get(text, signatures)
+        (path,) = (path for path in cache.get_folder().rglob("*") if path.is_file())
+        good = path.read_bytes()
+        for code in (b"no object code", good[cache.DIGEST_SIZE : len(good) // 2]):
+            cache.save(str(path.relative_to(cache.get_folder())), code)
+            x = np.array([1, 2, 3, 4], np.float32)
+            each = compiler._Compiler(None)
+            each.get(text, signatures)["double"](x.ctypes.data)
+            np.testing.assert_array_equal(x, [2, 4, 6, 8])
+            assert path.read_bytes() == good
+
+    def test_least_recently_used_kernels_are_removed(self, tmp_path, monkeypatch):
+        from irrun.fast.jit import cache
+
+        monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path))
+        monkeypatch.setattr(cache, "MAX_BYTES", 10 * 132)
+        for i in range(10):
+            cache.save(f"target{i % 2}/{i}", b"x" * 100)
+            os.utime(cache.get_folder() / f"target{i % 2}" / str(i), (i + 1, i + 1))
+        cache._limit_size(cache.get_folder())
+        assert [(group.name, group.kernels) for group in cache.list_groups()] == [("target0", 5), ("target1", 5)]
+        assert cache.load("target0/0") == b"x" * 100  # used just now
+        cache.save("target1/new", b"x")
+        cache._limit_size(cache.get_folder())
+        left = {path.name for path in cache.get_folder().rglob("*") if path.is_file()}
+        assert left == {"0", "new", *map(str, range(4, 10))}
+
+    def test_all_kernels_are_removed(self, tmp_path, monkeypatch):
+        from irrun.fast.jit import cache
+
+        monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path))
+        assert (cache.list_groups(), cache.clear().kernels) == ([], 0)
+        cache.save("target/key", b"code")
+        cache.save("old", b"code")
+        assert cache.clear().kernels == 2
+        assert not list(cache.get_folder().iterdir())
+
     def test_missing_permissions_are_no_error(self, tmp_path, monkeypatch):
         from irrun.fast.jit import cache
 

@@ -1,7 +1,9 @@
 """Compiled kernels in files of the user's cache folder.
 
-The name of a file is the digest of the source text, of the processor with its features and of the version of LLVM, so
-that a file never has to be invalidated. A file that is damaged is ignored: its first bytes are the digest of the rest.
+Each target (the versions of irrun and LLVM, and the processor) has a folder of its own. The name of a file is the
+digest of the source text and the target with all its features, so that a file never has to be invalidated. A file that
+is damaged is ignored: its first bytes are the digest of the rest. If the files exceed MAX_BYTES, the least recently
+used ones are removed.
 """
 
 from __future__ import annotations
@@ -12,14 +14,33 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["get_folder", "load", "save"]
+__all__ = ["MAX_BYTES", "Group", "clear", "get_folder", "list_groups", "load", "save"]
 
 #: Bytes of the digest in front of a kernel.
 DIGEST_SIZE = 32
-#: Files that the folder may hold; the oldest are removed.
-MAX_FILES = 4096
+#: Bytes that the folder may hold.
+MAX_BYTES = 512 << 20
+#: Start of the names of files that are being written.
+TEMPORARY = "."
+
+
+@dataclass(frozen=True)
+class Group:
+    """The kernels of one target.
+
+    Attributes:
+        name: The versions and the processor; empty for files of older versions of irrun.
+        kernels: Number of kernels.
+        size: Their bytes.
+    """
+
+    name: str
+    kernels: int
+    size: int
 
 
 def get_folder() -> Path:
@@ -37,13 +58,21 @@ def get_folder() -> Path:
 
 
 def load(key: str) -> bytes | None:
-    """Return the kernel of a key, or None if it is not in the cache, damaged, or writable by other users."""
+    """Return the kernel of a key, or None if it is not in the cache, damaged, or writable by other users.
+
+    Args:
+        key: The folder of the target and the digest, separated by a slash.
+    """
     try:
-        path = get_folder() / key
+        folder = get_folder()
+        path = folder / key
         with path.open("rb") as file:
-            if not _is_private(os.fstat(file.fileno())) or not _is_private(path.parent.stat()):
+            statuses = (os.fstat(file.fileno()), path.parent.stat(), folder.stat())
+            if not all(map(_is_private, statuses)):
                 return None
             content = file.read()
+        with contextlib.suppress(OSError):  # a folder that cannot be written
+            os.utime(path)
     except (OSError, RuntimeError):  # no home folder
         return None
     digest, code = content[:DIGEST_SIZE], content[DIGEST_SIZE:]
@@ -53,19 +82,61 @@ def load(key: str) -> bytes | None:
 def save(key: str, code: bytes) -> None:
     """Save a kernel. Without permission to write, nothing happens."""
     with contextlib.suppress(OSError, RuntimeError):
+        digest = hashlib.sha256(code).digest()
         folder = get_folder()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _is_private(folder.stat()):
-            return
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".")  # readable by the user only
+        path = folder / key
+        for each in dict.fromkeys((folder, path.parent)):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_private(each.stat()):
+                return
+        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=TEMPORARY)  # readable by the user only
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(hashlib.sha256(code).digest() + code)
-            os.replace(temporary, folder / key)
+                file.write(digest + code)
+            os.replace(temporary, path)
         except BaseException:
             os.unlink(temporary)
             raise
-        _remove_oldest(folder)
+        if not digest[0] % 16:  # listing all files takes milliseconds
+            _limit_size(folder)
+
+
+def list_groups() -> list[Group]:
+    """Return the kernels in the cache by target. What other processes remove meanwhile is not counted."""
+    sizes: dict[str, list[int]] = {}
+    with contextlib.suppress(OSError, RuntimeError):
+        folder = get_folder()
+        for path, status in _list_files(folder):
+            if not path.name.startswith(TEMPORARY):
+                sizes.setdefault(path.parent.name if path.parent != folder else "", []).append(status.st_size)
+    return [Group(name, len(each), sum(each)) for name, each in sorted(sizes.items())]
+
+
+def clear() -> Group:
+    """Remove all kernels, and return how many there were. Processes that use a kernel keep it.
+
+    Raises:
+        OSError: A file could not be removed.
+    """
+    folder = get_folder()
+    count = size = 0
+    for path, status in list(_list_files(folder)):
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+            count, size = count + 1, size + status.st_size
+    if folder.is_dir():
+        for each in folder.iterdir():
+            with contextlib.suppress(OSError):  # another process writes there
+                each.rmdir()
+    return Group("", count, size)
+
+
+def _list_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            with contextlib.suppress(FileNotFoundError):  # removed by another process
+                yield path, path.lstat()
 
 
 def _is_private(status: os.stat_result) -> bool:
@@ -75,10 +146,15 @@ def _is_private(status: os.stat_result) -> bool:
     return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _remove_oldest(folder: Path) -> None:
-    entries = list(os.scandir(folder))
-    if len(entries) > MAX_FILES:
-        entries.sort(key=lambda entry: entry.stat().st_mtime)
-        for entry in entries[: MAX_FILES // 4]:
-            with contextlib.suppress(OSError):
-                os.unlink(entry.path)
+def _limit_size(folder: Path) -> None:
+    """Remove the least recently used files if there are more bytes than MAX_BYTES, until a quarter is free."""
+    files = list(_list_files(folder))
+    size = sum(status.st_size for _, status in files)
+    if size <= MAX_BYTES:
+        return
+    for path, status in sorted(files, key=lambda item: item[1].st_mtime_ns):
+        if size <= MAX_BYTES * 3 // 4:
+            break
+        with contextlib.suppress(OSError):
+            path.unlink()
+        size -= status.st_size

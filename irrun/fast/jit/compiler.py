@@ -9,6 +9,7 @@ and an offset. Tasks call kernels by their entries; see `irrun.fast.jit.tasks`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -16,6 +17,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from irrun import __version__
 from irrun.fast.jit import cache
 from irrun.forks import hold_while_forking
 from irrun.processor import LEVELS, check_processor, get_level
@@ -88,7 +90,8 @@ class _Compiler:
             self.cpu, self.features, self.known = level, "", LEVELS[level]
         self.triple = llvm.get_process_triple()
         self.lanes = 16 if "avx512f" in self.known else 8 if "avx2" in self.known else 4
-        self._version = ".".join(map(str, llvm.llvm_version_info))
+        version = ".".join(map(str, llvm.llvm_version_info))
+        self._target = f"irrun-{__version__}-llvm-{version}-{self.cpu}"
         self._lock = threading.RLock()
         hold_while_forking(self._lock)
         hold_while_forking(llvm.ffi.lib._lock)
@@ -102,21 +105,26 @@ class _Compiler:
 
     def get(self, text: str, signatures: Mapping[str, Sequence[str]]) -> dict[str, Kernel]:
         """Return the functions of a module by name, from the process, the cache or the compiler."""
-        identity = "\n".join((self._version, self.triple, self.cpu, self.features, text))
-        key = hashlib.sha256(identity.encode()).hexdigest()
+        identity = "\n".join((self._target, self.triple, self.features, text))
+        key = f"{self._target}/{hashlib.sha256(identity.encode()).hexdigest()}"
         with self._lock:
             known = self._modules.get(key)
             if known is not None:
                 return known[0]
         code = cache.load(key)
-        if code is None:
-            if not threading.main_thread().is_alive():
-                raise RuntimeError("the process ends")
-            code = self.compile(text)
-            cache.save(key, code)
+        if code is not None:
+            with contextlib.suppress(RuntimeError):  # LLVM cannot link the object code: it is compiled again
+                return self._add(key, f"{key}/cached", code, signatures)
+        if not threading.main_thread().is_alive():
+            raise RuntimeError("the process ends")
+        code = self.compile(text)
+        cache.save(key, code)
+        return self._add(key, key, code, signatures)
+
+    def _add(self, key: str, name: str, code: bytes, signatures: Mapping[str, Sequence[str]]) -> dict[str, Kernel]:
         with self._lock:
             if key not in self._modules:
-                self._modules[key] = self._load(key, code, signatures)
+                self._modules[key] = self._load(name, code, signatures)
             return self._modules[key][0]
 
     def compile(self, text: str) -> bytes:
@@ -134,14 +142,14 @@ class _Compiler:
         builder.getModulePassManager().run(module, builder)
         return bytes(machine.emit_object(module))
 
-    def _load(self, key: str, code: bytes, signatures: Mapping[str, Sequence[str]]) -> tuple[dict[str, Kernel], Any]:
+    def _load(self, name: str, code: bytes, signatures: Mapping[str, Sequence[str]]) -> tuple[dict[str, Kernel], Any]:
         if self._engine is None:
             self._engine = self._llvm.create_lljit_compiler(self._machine)
         builder = self._llvm.JITLibraryBuilder().add_object_img(code)
-        for name in signatures:
-            builder = builder.export_symbol(name)
-        library = builder.link(self._engine, key)
-        return {name: Kernel(library[name], signature) for name, signature in signatures.items()}, library
+        for symbol in signatures:
+            builder = builder.export_symbol(symbol)
+        library = builder.link(self._engine, name)
+        return {symbol: Kernel(library[symbol], signature) for symbol, signature in signatures.items()}, library
 
 
 @functools.cache

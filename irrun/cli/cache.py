@@ -1,0 +1,49 @@
+"""`irrun cache`: show or clear the compiled kernels on the disk."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from irrun.cli import ExampleCommand
+
+__all__ = ["command"]
+
+
+@click.command("cache", cls=ExampleCommand, examples=["irrun cache", "irrun cache --clear"])
+@click.option("--clear", is_flag=True, help="Remove all kernels.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(clear: bool, as_json: bool) -> None:
+    """Show the compiled kernels that are kept on the disk, or remove them.
+
+    With the extra jit, kernels are compiled once for each version of irrun and LLVM and each processor, and are kept in
+    the user's cache folder, or in IRRUN_CACHE_DIR. The least recently used ones are removed when they exceed 512 MiB.
+    """
+    from irrun.errors import InputError
+    from irrun.fast.jit import cache
+    from irrun.limits import format_size
+
+    try:
+        folder = cache.get_folder()
+        removed = cache.clear() if clear else None
+    except (OSError, RuntimeError) as error:  # no home folder, or no permission
+        raise InputError(f"cannot remove the compiled kernels: {error}" if clear else str(error)) from error
+    groups = cache.list_groups()
+    if as_json:
+        result = {
+            "folder": str(folder),
+            "max_bytes": cache.MAX_BYTES,
+            "targets": [{"target": group.name, "kernels": group.kernels, "bytes": group.size} for group in groups],
+        }
+        if removed is not None:
+            result["removed"] = {"files": removed.kernels, "bytes": removed.size}
+        click.echo(json.dumps(result))
+        return
+    if removed is not None:
+        click.echo(f"removed {removed.kernels} files ({format_size(removed.size)}) from {folder}")
+        return
+    total = sum(group.size for group in groups)
+    click.echo(f"{folder}: {format_size(total)} of at most {format_size(cache.MAX_BYTES)}")
+    for group in groups:
+        click.echo(f"  {group.name or 'older versions of irrun'}: {group.kernels} kernels, {format_size(group.size)}")
