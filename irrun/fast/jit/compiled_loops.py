@@ -99,7 +99,7 @@ class LoopBody:
             computed.update((slot, np.asarray(x)) for slot, x in zip(step.outputs, results, strict=False))
             values.update(computed)
         read = {slot for own in self.steps for slot in own.inputs} | set(self.results)
-        return {slot: copy_unaligned(np.ascontiguousarray(x)) for slot, x in computed.items() if slot in read}
+        return {slot: copy_unaligned(np.asarray(x, order="C")) for slot, x in computed.items() if slot in read}
 
     def make_plan(
         self, parameters: Mapping[int, StridedLayout], invariants: Mapping[int, Array], varying: Sequence[int],
@@ -339,7 +339,7 @@ class _BoundLoop:
         """
         if self._counter is not None and self._counter[2] >= 0 and inputs[self._counter[2]].any():
             raise NoKernelError("iterations are not counted from 0")
-        held = [x if slot in self._steps else np.ascontiguousarray(x) for slot, x in self._list_sources(inputs)]
+        held = [x if slot in self._steps else np.asarray(x, order="C") for slot, x in self._list_sources(inputs)]
         known = {
             slot: get_address(x) + offset
             for (slot, (_, offset)), x in zip(self._sources.items(), held, strict=True)
