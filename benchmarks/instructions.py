@@ -163,7 +163,7 @@ def measure_irrun(path: Path, value: np.ndarray, seconds: float, optimize: bool)
     compiled = irrun.compile_model(path, optimize=optimize)
     request = compiled.create_infer_request()
     request.infer(value)
-    executor = request._get_executor(compiled._get_fast_program())
+    executor = request._get_executor(compiled._fast_program)
     with np.errstate(all="ignore"):
         best = find_minimum(lambda: executor.run([value]), seconds)
     return best / count_instructions(compiled) * 1e6

@@ -161,7 +161,7 @@ def measure_budget(folder: Path, count: int, repeats: int) -> float:
     value = np.ones((1, 4, 2, 2), np.float32)
     request = compiled.create_infer_request()
     request.infer(value)
-    executor = request._get_executor(compiled._get_fast_program())
+    executor = request._get_executor(compiled._fast_program)
     steps, ndarray = executor._variant_steps, np.ndarray
 
     def run_without_budget() -> None:

@@ -17,6 +17,8 @@ import irrun
 from irrun import garbage, threads
 from irrun.blas import find_thread_functions
 from irrun.forks import make_lock
+from irrun.runtime.compilation import ProgramKernels
+from irrun.runtime.program import Program
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork"),
@@ -203,34 +205,31 @@ def test_a_request_that_another_thread_runs_has_the_variables_from_before_the_ru
         thread.join()
 
 
-def test_a_background_compilation_is_started_again(path, own_kernel_cache, monkeypatch):
-    pytest.importorskip("llvmlite")
-    compiled = irrun.compile_model(path, jit="auto")
-    compilation = compiled._compilation
+def test_a_background_compilation_is_started_again():
     is_compiling, is_over = threading.Event(), threading.Event()
-    compile_program = compilation._compile
+    kernels = ProgramKernels("program")
+    program = Program([], [], [], [], [], [])
 
     def compile_slowly():
         is_compiling.set()
         is_over.wait()
-        return compile_program()
+        return program
 
-    monkeypatch.setattr(compilation, "_compile", compile_slowly)
-    thread = threading.Thread(target=compilation._run)
-    monkeypatch.setattr(compilation, "_thread", thread)
-    thread.start()
+    def compile_again():
+        programs = [program]
+        for _ in range(3):
+            kernels.count_run(1, programs.pop)
+        kernels.wait()
+        return not programs
+
+    for _ in range(3):
+        kernels.count_run(1, compile_slowly)
     is_compiling.wait()
-
-    def finish():
-        compilation._compile = compile_program
-        compiled.finish_compilation()
-        return compiled._compilation is None
-
     try:
-        assert fork(finish) == 0
+        assert fork(compile_again) == 0
     finally:
         is_over.set()
-        thread.join()
+        kernels.wait()
 
 
 def test_asynchronous_requests_start_threads_of_their_own(path):

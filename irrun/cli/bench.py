@@ -163,13 +163,15 @@ def _is_random(spec: str) -> bool:
 
 def _describe_kernels(kernels: KernelState) -> str:
     """Return which kernels the measured runs used."""
+    from irrun.runtime.compilation import is_installed
+
     counts = ", ".join(f"{count} {kind}" for kind, count in kernels.counts.items())
     state = f"{counts} (--jit {kernels.jit})"
     if kernels.compile_seconds is not None:
-        state += f"; background compilation took {kernels.compile_seconds:.3g} s before the measured runs"
-    elif kernels.jit == "auto":
+        state += f"; they were compiled before the measured runs, in {kernels.compile_seconds:.3g} s"
+    elif kernels.jit == "auto" and not is_installed():
         state += "; llvmlite is not installed: pip install 'irrun[jit]'"
-    return state if kernels.is_final else f"{state}; they changed during the measured runs"
+    return state
 
 
 def _make_rows(result: Bench) -> Iterator[tuple[str, str, str, str]]:

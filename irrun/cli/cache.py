@@ -18,7 +18,8 @@ def command(clear: bool, as_json: bool) -> None:
     """Show the compiled kernels that are kept on the disk, or remove them.
 
     With the extra jit, kernels are compiled once for each version of irrun and LLVM and each processor, and are kept in
-    the user's cache folder, or in IRRUN_CACHE_DIR. The least recently used ones are removed when they exceed 512 MiB.
+    the user's cache folder, or in IRRUN_CACHE_DIR. Models use them with --jit auto if all of their kernels have been
+    compiled. The least recently used ones are removed when they exceed 512 MiB.
     """
     from irrun.errors import InputError
     from irrun.fast.jit import cache
@@ -34,16 +35,21 @@ def command(clear: bool, as_json: bool) -> None:
         result = {
             "folder": str(folder),
             "max_bytes": cache.MAX_BYTES,
-            "targets": [{"target": group.name, "kernels": group.kernels, "bytes": group.size} for group in groups],
+            "targets": [
+                {"target": group.name, "kernels": group.kernels, "models": group.programs, "bytes": group.size}
+                for group in groups
+            ],
         }
         if removed is not None:
-            result["removed"] = {"files": removed.kernels, "bytes": removed.size}
+            result["removed"] = {"files": removed.kernels + removed.programs, "bytes": removed.size}
         click.echo(json.dumps(result))
         return
     if removed is not None:
-        click.echo(f"removed {removed.kernels} files ({format_size(removed.size)}) from {folder}")
+        click.echo(f"removed {removed.kernels + removed.programs} files ({format_size(removed.size)}) from {folder}")
         return
     total = sum(group.size for group in groups)
     click.echo(f"{folder}: {format_size(total)} of at most {format_size(cache.MAX_BYTES)}")
     for group in groups:
-        click.echo(f"  {group.name or 'older versions of irrun'}: {group.kernels} kernels, {format_size(group.size)}")
+        name = group.name or "older versions of irrun"
+        models = f", complete for {group.programs} models" if group.programs else ""
+        click.echo(f"  {name}: {group.kernels} kernels, {format_size(group.size)}{models}")

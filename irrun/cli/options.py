@@ -35,7 +35,10 @@ __all__ = ["RunOptions", "against_option", "choose_reference", "get_keywords", "
 
 PLAIN_HELP = "auto or off: this command always computes values with the plain kernels."
 THREADS_HELP = "Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]"
-JIT_HELP = "Whether to compile kernels for the processor, which needs the extra jit.  [default: IRRUN_JIT, or auto]"
+JIT_HELP = (
+    "Whether to use kernels that are compiled for the processor, which needs the extra jit; auto: if they have been "
+    "compiled before.  [default: IRRUN_JIT, or auto]"
+)
 
 REFERENCES = (
     "another IR (other.xml), f64 (the same model in f64), openvino, openvino:PRECISION or openvino:DEVICE:PRECISION "

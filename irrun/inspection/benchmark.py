@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import perf_counter, sleep
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from irrun.inspection.bench_engines import Block, Engine, IrrunEngine, OpenVinoE
 from irrun.inspection.peak_memory import PeakMeter, read_peak
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
-from irrun.runtime.compilation import is_installed, resolve_jit
+from irrun.runtime.compilation import resolve_jit
 from irrun.runtime.options import RunSettings
 from irrun.runtime.plan import list_plan
 from irrun.threads import get_default_thread_count
@@ -54,15 +54,14 @@ class KernelState:
     Attributes:
         jit: The option `jit`: "auto", "on" or "off".
         counts: The number of instructions by implementation: "compiled", "specialized" (NumPy) and "plain".
-        compile_seconds: With "auto", the seconds to compile the kernels that ordinary runs compile in the background;
-            here they were compiled before the measured runs. Otherwise, or without llvmlite, None.
-        is_final: Whether nothing was compiled or replaced during the measured runs.
+        compile_seconds: With "auto", the seconds to compile the kernels, which ordinary runs compile in the background
+            for later models; here they were compiled before the measured runs. None if they had been compiled before,
+            otherwise, and without llvmlite.
     """
 
     jit: str
     counts: dict[str, int]
     compile_seconds: float | None
-    is_final: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -256,7 +255,8 @@ def bench(
 ) -> Bench:
     """Measure how long a model takes to start and to run.
 
-    The kernels that `jit="auto"` compiles in the background are compiled before the measured runs.
+    Kernels that `jit="auto"` would compile in the background are compiled before the measured runs, which use them as
+    models that are compiled later do.
 
     Args:
         model: A model, or the path of an .xml file.
@@ -302,11 +302,10 @@ def bench(
     report("reading and compiling")
     meter = PeakMeter()
     own = IrrunEngine(source, arrays, settings, _share_threads(threads, requests))
-    first_seconds, kernel_seconds = _start(own, report, own.compiled)
+    first_seconds, kernel_seconds = _start(own, report)
     _warm_up(own, requests, report, "irrun")
     peak, process_peak = meter.read(), read_peak()
     counts = _count_kernels(own.compiled)
-    program = own.compiled._get_fast_program()
     engines: list[Engine] = [own]
     if against is not None:
         report("reading and compiling in OpenVINO")
@@ -331,7 +330,7 @@ def bench(
         requests=requests,
         precision=precision,
         warm_up_runs=WARM_UP_RUNS,
-        kernels=KernelState(_describe_jit(jit), counts, kernel_seconds, own.compiled._get_fast_program() is program),
+        kernels=KernelState(_describe_jit(jit), counts, kernel_seconds),
         irrun=result,
         openvino=compared,
         process_peak=process_peak,
@@ -350,20 +349,18 @@ def _generate_inputs(model: Model) -> Inputs:
     return load_inputs(["random"] * len(model.inputs), model.inputs)
 
 
-def _start(engine: IrrunEngine, report: Callable[..., None], compiled: CompiledModel) -> tuple[float, float | None]:
-    """Run for the first time, and compile the kernels that are otherwise compiled in the background.
+def _start(engine: IrrunEngine, report: Callable[..., None]) -> tuple[float, float | None]:
+    """Run for the first time, and compile the kernels that later models use.
 
     Returns:
         The seconds of the run, and of the compilation; None without compilation.
     """
     report("first inference")
     first_seconds = engine.infer(0)
-    if compiled._compilation is None or not is_installed():
+    if engine.compiled.jit != "auto" or engine.compiled._kernels is None or engine.compiled._is_compiled:
         return first_seconds, None
     report("compiling kernels")
-    start = perf_counter()
-    compiled.finish_compilation()
-    return first_seconds, perf_counter() - start
+    return first_seconds, engine.compile_kernels()
 
 
 def _warm_up(engine: Engine, requests: int, report: Callable[..., None], name: str) -> None:
@@ -415,7 +412,7 @@ def _summarize(
 def _count_kernels(compiled: CompiledModel) -> dict[str, int]:
     """Return the number of instructions by implementation, in bodies too."""
     kinds: Counter[str] = Counter()
-    for entry in list_plan(compiled._get_fast_program()):
+    for entry in list_plan(compiled._fast_program):
         text = entry.implementation
         kinds["compiled" if text.startswith("compiled") else "plain" if text == "plain" else "specialized"] += 1
     return {kind: kinds[kind] for kind in ("compiled", "specialized", "plain")}

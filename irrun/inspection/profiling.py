@@ -239,7 +239,7 @@ def profile(
         against: "openvino" to measure OpenVINO too, in f32 with as many threads.
         progress: Called with a description of each step.
         precision: As for `compile_model`, like the following; not used for a compiled model.
-        jit: Whether kernels are compiled.
+        jit: Whether kernels are compiled; "auto" measures compiled kernels, as models use that are compiled later.
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.

@@ -1,23 +1,35 @@
-"""Whether and when the kernels of a model are compiled: the option `jit`."""
+"""Whether and when the kernels of a model are compiled: the option `jit`.
+
+What runs is decided when a model is compiled, so that its results never change. With "auto", compiled kernels are used
+if a mark in the cache states that they have been compiled before. Otherwise they are compiled in the background, as
+soon as it pays, for models that are compiled later.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
+import math
 import os
 import threading
-from collections.abc import Callable
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from irrun import __version__
 from irrun.arguments import check_choice
-from irrun.errors import InputError
+from irrun.deadlines import Deadline, end_at
+from irrun.errors import InputError, TimeLimitError
 from irrun.forks import make_lock, renew_in_children
 from irrun.processor import get_level
 from irrun.runtime.program import Program
 
-__all__ = ["JIT_PACKED_BYTES", "BackgroundCompilation", "Jit", "is_installed", "resolve_jit"]
+if TYPE_CHECKING:
+    from irrun.ir.model import Model
+
+__all__ = ["JIT_PACKED_BYTES", "Jit", "ProgramKernels", "find_kernels", "is_installed", "resolve_jit"]
 
 Jit: TypeAlias = bool | Literal["auto"] | None
 
@@ -32,7 +44,7 @@ VALUES: dict[str, bool | Literal["auto"]] = {
 }
 #: Bytes of weights that compiled kernels keep in the order in which they read them, at most.
 JIT_PACKED_BYTES = 1 << 30
-#: Runs, and seconds that they take together, after which it pays to compile the kernels of a model.
+#: Runs of a process, and seconds that they take together, after which it pays to compile the kernels of a program.
 MIN_RUNS, MIN_SECONDS = 3, 0.5
 
 
@@ -68,61 +80,121 @@ def is_installed() -> bool:
     return importlib.util.find_spec("llvmlite") is not None
 
 
-class BackgroundCompilation:
-    """The compilation of a model in another thread, as soon as its runs have taken so long that it pays.
+class ProgramKernels:
+    """The compiled kernels of a program, which all models of the process share that have the program.
 
     Args:
-        compile_program: Returns the program with compiled kernels.
+        name: The digest of everything that the kernels depend on.
     """
 
-    def __init__(self, compile_program: Callable[[], Program]) -> None:
-        self._compile = compile_program
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._lock = make_lock()
         renew_in_children(self)
         self._run_count = 0
         self._seconds = 0.0
         self._thread: threading.Thread | None = None
-        #: The program, once it is complete.
-        self.program: Program | None = None
+        self._is_complete = False
 
-    def count_run(self, seconds: float) -> None:
-        """Count a run, and start the compilation after enough of them."""
-        if self._thread is not None:
+    def are_complete(self) -> bool:
+        """Return whether all of them have been compiled, by this process or another one."""
+        from irrun.fast.jit import cache
+
+        name = f"{self._name}{cache.MARK}"
+        if not self._is_complete and cache.has_file(name):
+            from irrun.fast.jit.compiler import get_target
+
+            self._is_complete = cache.load(f"{get_target()}/{name}") is not None
+        return self._is_complete
+
+    def set_complete(self, program: Program) -> None:
+        """Note that the kernels of a program have been compiled, if it has any."""
+        if any(instruction.description.startswith("compiled") for _, instruction in program.walk()):
+            from irrun.fast.jit import cache
+            from irrun.fast.jit.compiler import get_target
+
+            if not self.are_complete():
+                cache.save(f"{get_target()}/{self._name}{cache.MARK}", b"complete")
+            self._is_complete = True
+
+    def count_run(self, seconds: float, compile_program: Callable[[], Program]) -> None:
+        """Count a run without compiled kernels, and start to compile them after enough of them.
+
+        Args:
+            seconds: The seconds that the run took.
+            compile_program: Compiles the kernels, and returns the program that uses them.
+        """
+        if self._thread is not None or self._is_complete:
             return
         with self._lock:
             self._run_count += 1
             self._seconds += seconds
-            is_due = self._run_count >= MIN_RUNS and self._seconds >= MIN_SECONDS and self._thread is None
-            if is_due:
-                self._thread = threading.Thread(target=self._run, name="irrun-jit")
-        if is_due and self._thread is not None:
-            if is_installed():
-                self._thread.start()
-            else:
-                self._thread = threading.current_thread()
+            if self._run_count < MIN_RUNS or self._seconds < MIN_SECONDS or self._thread is not None:
+                return
+            self._thread = threading.Thread(target=self._compile, args=(compile_program,), name="irrun-jit")
+        self._thread.start()
 
-    def finish(self) -> None:
-        """Compile now, or wait for the thread that compiles; without LLVM this does nothing."""
-        with self._lock:
-            is_first = self._thread is None
-            if is_first:
-                self._thread = threading.current_thread()
-        if not is_first:
-            self.wait()
-        elif is_installed():
-            self._run()
+    def wait(self) -> None:
+        """Wait until a compilation that has started is complete."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _compile(self, compile_program: Callable[[], Program]) -> None:
+        # If kernels cannot be compiled, nothing changes.
+        with contextlib.suppress(Exception), np.errstate(all="ignore"), end_at(_ProcessEnd()):
+            if not self.are_complete():
+                self.set_complete(compile_program())
 
     def _at_fork_reinit(self) -> None:
         if self._thread is not None and not self._thread.is_alive():  # it compiles in the parent process
             self._thread = None
 
-    def wait(self) -> None:
-        """Wait until a compilation that has started is complete."""
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
 
-    def _run(self) -> None:
-        # A model that cannot be compiled keeps its kernels.
-        with contextlib.suppress(Exception), np.errstate(all="ignore"):
-            self.program = self._compile()
+class _ProcessEnd(Deadline):
+    """The end of the main thread: the process does not wait for kernels that it will not use."""
+
+    def __init__(self) -> None:
+        super().__init__(math.inf)
+
+    def check(self) -> None:
+        """Check that the main thread runs.
+
+        Raises:
+            TimeLimitError: It has ended.
+        """
+        if not threading.main_thread().is_alive():
+            raise TimeLimitError("the process ends")
+
+
+#: The kernels of the programs that this process has compiled, by their names.
+_known: dict[str, ProgramKernels] = {}
+
+
+def find_kernels(model: Model, options: Sequence[object]) -> ProgramKernels | None:
+    """Return the compiled kernels of a model, or None without LLVM.
+
+    Args:
+        model: The model.
+        options: How it is compiled. Texts of equal options are equal.
+    """
+    if not is_installed():
+        return None
+    name = _digest(model, options)
+    return _known.setdefault(name, ProgramKernels(name))
+
+
+def _digest(model: Model, options: Sequence[object]) -> str:
+    """Return a digest of the layers, shapes and edges of a model and of options.
+
+    It does not read the weights, which takes seconds for large models: kernels rarely depend on them, and those that
+    are not in the cache after all are compiled before the first run.
+    """
+    digest = hashlib.sha256(repr([__version__, get_level(), *options]).encode("utf-8", "surrogatepass"))
+    for graph, layer in model.graph.walk():
+        if layer is graph.layers[0]:
+            digest.update(repr([tuple(edge) for edge in graph.edges]).encode())
+        attributes = sorted((key, str(value)) for key, value in layer.attributes.items())
+        ports = [(port.element_type, port.shape) for port in layer.outputs]
+        facts = (layer.id, layer.type, layer.version, attributes, ports)
+        digest.update(repr(facts).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

@@ -28,7 +28,7 @@ from irrun.limits import format_size, get_available_memory, parse_size, run_with
 from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation, check_operation_list
 from irrun.runtime import passes
-from irrun.runtime.compilation import JIT_PACKED_BYTES, BackgroundCompilation, Jit, is_installed, resolve_jit
+from irrun.runtime.compilation import JIT_PACKED_BYTES, Jit, ProgramKernels, find_kernels, resolve_jit
 from irrun.runtime.executor import Executor, Fallback, Instrument, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
@@ -97,10 +97,11 @@ def compile_model(
             plain kernels of `irrun.ops` compute every intermediate value.
         memory: Maximum size of the values of one run at the same time, without the weights and the inputs: a number of
             bytes, or a text such as "2G". By default the memory that is available to the process.
-        jit: Whether kernels are compiled for the processor, which requires the extra `jit`: True compiles them now,
-            "auto" in the background when the runs have taken so long that it pays. Compiled kernels
-            may round f32 differently. None selects the value of the environment variable
-            IRRUN_JIT, or "auto".
+        jit: Whether runs use kernels that are compiled for the processor, which requires the extra `jit`. True compiles
+            them now. "auto" uses them if they have been compiled before, for this model with the same options;
+            otherwise they are compiled in the background when the runs have taken so long that it pays, for models
+            that are compiled later. Compiled kernels may round f32 differently; a compiled model never changes
+            between them and others. None selects the value of the environment variable IRRUN_JIT, or "auto".
         precision: The precision of computations. "f32", as in OpenVINO's CPU plugin with the same precision hint,
             computes values in f16 and bf16 in f32, without rounding between operations. "declared" rounds each value
             to its declared type. "f64" computes all floating-point values in f64. Inputs, outputs and variables
@@ -193,6 +194,7 @@ class CompiledModel:
         self.memory = None if memory is None else _resolve_size("memory", memory)
         if weights_memory is not None:
             weights_memory = _resolve_size("weights_memory", weights_memory, accepts_zero=True)
+        limit = weights_memory
         self.threads = _resolve_threads(threads)
         self.model = model
         self.inputs = model.inputs
@@ -203,40 +205,29 @@ class CompiledModel:
         self._output_names = index_names(self.outputs)
         if weights_memory is None:
             weights_memory = (get_available_memory() if self.memory is None else self.memory) // 2
-        jit = self.jit = resolve_jit(jit)
-        activity = "compiling kernels" if jit is True and optimize else "preparing the program"
-        with use_threads(self.threads), announce(activity):
+        self._packed_bytes = weights_memory
+        self.jit = resolve_jit(jit)
+        self._kernels: ProgramKernels | None = None
+        if optimize and self.jit:
+            options = (precision, memory, limit, keeps_output_types, sorted(map(str, operations)))
+            self._kernels = find_kernels(model, options)
+        #: Whether runs without observers use compiled kernels, which never changes after the first one.
+        self._is_compiled = self._kernels is not None and (self.jit is True or self._kernels.are_complete())
+        with use_threads(self.threads), announce(self._describe_preparation()):
             with pause_collection():
                 self._program = lower(model, operations)
             change_precision(self._program, precision, keeps_output_types)
             passes.apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
             with np.errstate(all="ignore"), pause_collection():
-                packed_memory = min(weights_memory, JIT_PACKED_BYTES if jit is True else DEFAULT_PACKED_BYTES)
-                self._fast_program = self._program
-                if optimize:
-                    # Compiled kernels read compressed weights as they are stored, and have copies of others.
-                    arranged_memory = 0 if jit and is_installed() else weights_memory
-                    weights = model.weights
-                    self._fast_program = passes.optimize(
-                        self._program,
-                        jit is True,
-                        packed_memory,
-                        weights.release,
-                        arranged_memory,
-                        weights.contains,
-                    )
-        self._compilation: BackgroundCompilation | None = None
-        if optimize and jit == "auto":
-            jit_memory = min(weights_memory, JIT_PACKED_BYTES)
-            self._compilation = BackgroundCompilation(
-                lambda: passes.optimize(self._program, True, jit_memory, model.weights.release)
-            )
+                self._fast_program = self._choose_program() if optimize else self._program
+        self._is_settled = False
+        self._settling = make_lock()
         keep_freed_blocks()
         self._shape_cache: ShapeCache | None = None
         self._request: InferRequest | None = None
         self._request_lock = make_lock()
         #: Whether the next run is the first one that reads weights from the file; compiled kernels have copies.
-        self._prefetches_weights = jit is not True
+        self._prefetches_weights = not self._is_compiled
 
     def __repr__(self) -> str:
         inputs, outputs = map(_list_tensors, (self.inputs, self.outputs))
@@ -256,9 +247,9 @@ class CompiledModel:
             return "plain kernels"
         if self.jit != "auto":
             return "jit on" if self.jit else "jit off"
-        if self._compilation is None or self._compilation.program is not None:
+        if self._is_compiled:
             return "jit auto (compiled)"
-        return "jit auto (not compiled yet)" if is_installed() else "jit auto (llvmlite is not installed)"
+        return f"jit auto ({'llvmlite is not installed' if self._kernels is None else 'not compiled'})"
 
     def _repr_html_(self) -> str:
         from irrun._html import make_table
@@ -295,12 +286,52 @@ class CompiledModel:
         """
         return self.model.output(key)
 
-    def _get_fast_program(self) -> Program:
-        """Return the program of runs without observers: that with compiled kernels, as soon as there is one."""
-        compilation = self._compilation
-        if compilation is not None and compilation.program is not None:
-            self._fast_program, self._compilation = compilation.program, None
+    def _describe_preparation(self) -> str:
+        if not self._is_compiled:
+            return "preparing the program"
+        return "compiling kernels" if self.jit is True else "loading kernels"
+
+    def _choose_program(self) -> Program:
+        """Return the program of runs without observers."""
+        if self._is_compiled:
+            try:
+                return self._compile_program()
+            except Exception:
+                if self.jit is True:
+                    raise
+                self._is_compiled = False
+        return self._optimize(uses_jit=False)
+
+    def _compile_program(self) -> Program:
+        """Return the program with compiled kernels, and note that they have been compiled."""
+        program = self._optimize(uses_jit=True)
+        if self._kernels is not None:
+            self._kernels.set_complete(program)
+        return program
+
+    def _optimize(self, uses_jit: bool) -> Program:
+        weights = self.model.weights
+        return passes.optimize(
+            self._program,
+            uses_jit,
+            min(self._packed_bytes, JIT_PACKED_BYTES if uses_jit else DEFAULT_PACKED_BYTES),
+            weights.release,
+            # Compiled kernels read compressed weights as they are stored, and have copies of others.
+            0 if uses_jit else self._packed_bytes,
+            weights.contains,
+        )
+
+    def _start_runs(self) -> Program:
+        """Return the program of runs without observers, which does not change from now on."""
+        if not self._is_settled:
+            with self._settling:
+                self._is_settled = True
         return self._fast_program
+
+    def _count_run(self, seconds: float) -> None:
+        """Count a run without observers. After enough of them, kernels are compiled for later models."""
+        if self._kernels is not None and not self._is_compiled:
+            self._kernels.count_run(seconds, lambda: self._optimize(uses_jit=True))
 
     def _get_shape_cache(self, program: Program) -> ShapeCache:
         cache = self._shape_cache
@@ -326,10 +357,18 @@ class CompiledModel:
         return self._program
 
     def finish_compilation(self) -> None:
-        """Compile the kernels now that would be compiled in the background after some runs."""
-        if self._compilation is not None:
-            self._compilation.finish()
-        self._get_fast_program()
+        """Compile the kernels now that would be compiled in the background, and use them from the first run on.
+
+        What a model runs does not change after its first run. From then on, this only waits for a compilation in the
+        background that has started.
+        """
+        with self._settling:
+            if not self._is_settled and self._kernels is not None and not self._is_compiled:
+                with contextlib.suppress(Exception), np.errstate(all="ignore"), use_threads(self.threads):
+                    self._fast_program = self._compile_program()
+                    self._is_compiled, self._prefetches_weights = True, False
+        if self._kernels is not None:
+            self._kernels.wait()
 
     def create_infer_request(self, instrument: Instrument | None = None) -> InferRequest:
         """Create an infer request with its own variables. Requests can run in several threads at once.
@@ -605,8 +644,8 @@ class InferRequest:
             self._previous = {}
             stop_activity(state)
             state.memory.finish()
-        if compiled._compilation is not None and not self._state.observers:
-            compiled._compilation.count_run(perf_counter() - start)
+        if not self._state.observers:
+            compiled._count_run(perf_counter() - start)
         if checks is not None:
             declarations, indices = checks
             self.mismatches, self.invalid_indices = declarations.mismatches, indices.found
@@ -660,7 +699,7 @@ class InferRequest:
         compiled = self._compiled
         if self._state.observers:
             return self._get_executor(compiled._get_plain_program()).run(arguments)
-        program = compiled._get_fast_program()
+        program = compiled._start_runs()
         if compiled._prefetches_weights:
             compiled._prefetch_weights(program)
         cache = compiled._get_shape_cache(program)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import re
@@ -78,21 +77,20 @@ def test_openvino_is_printed_beside(model, capsys):
     assert all(len(line) <= 80 for line in out.splitlines())
 
 
-@pytest.mark.usefixtures("own_kernel_cache")
-def test_background_compilation_is_told(model, capsys):
+def test_compilation_is_told(model, capsys, monkeypatch, tmp_path):
     pytest.importorskip("llvmlite")
+    monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("irrun.runtime.compilation._known", {})
     lines, _, rows = split_table(call(capsys, "bench", model, "--runs", "1", "--jit", "auto", "--batch", "64")[1])
     text = " ".join(" ".join(lines).split())
     assert re.search(
-        r"kernels: \d+ compiled, .* \(--jit auto\); background compilation took \S+ s before "
-        r"the measured runs",
+        r"kernels: \d+ compiled, .* \(--jit auto\); they were compiled before the measured runs, in \S+ s",
         text,
     )
     assert [row[0] for row in rows] == [*ROWS[:2], "compile kernels", *ROWS[2:]]
 
 
 def test_missing_compiler_is_told(model, capsys, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("irrun.inspection.benchmark"), "is_installed", lambda: False)
     monkeypatch.setattr("irrun.runtime.compilation.is_installed", lambda: False)
     _, out, _ = call(capsys, "bench", model, "--runs", "1", "--jit", "auto")
     assert "llvmlite is not installed: pip install 'irrun[jit]'" in " ".join(out.split())

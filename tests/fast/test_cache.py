@@ -142,7 +142,7 @@ def test_error_after_new_elements_were_written_does_not_change_variables(models)
     conversation.step(5)
     request = conversation.requests[0]
     states = [v.state for v in request.query_state()]
-    executor = request._get_executor(request._compiled._get_fast_program())
+    executor = request._get_executor(request._compiled._fast_program)
     original = executor._run_steps
 
     def fail_afterwards(*arguments):

@@ -402,21 +402,6 @@ def test_other_batches_are_computed_by_plain_kernels(tmp_path):
     np.testing.assert_array_equal(kernel(batch)[:1], kernel(IMAGE))
 
 
-def test_background_compilation_switches_to_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr(compilation, "MIN_RUNS", 2)
-    monkeypatch.setattr(compilation, "MIN_SECONDS", 0.0)
-    path = write_model(tmp_path)
-    compiled = irrun.compile_model(path, jit="auto")
-    background = compiled._compilation
-    first = compiled(IMAGE)[0]
-    np.testing.assert_array_equal(irrun.compile_model(path, jit=False)(IMAGE)[0], first)
-    compiled(IMAGE)
-    background.wait()
-    assert background.program is not None
-    np.testing.assert_array_equal(compiled(IMAGE)[0], irrun.compile_model(path, jit=True)(IMAGE)[0])
-    assert compiled._compilation is None
-
-
 def test_llvm_is_not_imported_until_it_pays(tmp_path):
     path = write_model(tmp_path)
     program = (
@@ -426,6 +411,7 @@ def test_llvm_is_not_imported_until_it_pays(tmp_path):
         "assert 'llvmlite' not in sys.modules\n"
     )
     environment = {**os.environ, "IRRUN_JIT": "auto", "IRRUN_CPU": ""}  # a level is compared with this processor
+    environment["IRRUN_CACHE_DIR"] = str(tmp_path)  # without kernels of the model
     subprocess.run([sys.executable, "-c", program, str(path)], check=True, env=environment)
 
 
@@ -516,7 +502,11 @@ class TestCache:
         assert (cache.list_groups(), cache.clear().kernels) == ([], 0)
         cache.save("target/key", b"code")
         cache.save("old", b"code")
-        assert cache.clear().kernels == 2
+        cache.save("target/model.program", b"complete")
+        assert cache.list_groups() == [cache.Group("", 1, 0, 36), cache.Group("target", 1, 1, 76)]
+        assert cache.has_file("model.program")
+        assert not cache.has_file("old")
+        assert cache.clear() == cache.Group("", 2, 1, 112)
         assert not list(cache.get_folder().iterdir())
 
     def test_missing_permissions_are_no_error(self, tmp_path, monkeypatch):

@@ -95,7 +95,7 @@ def test_softmax_of_enough_columns_is_compiled(shape, axis, is_compiled, tmp_pat
     data = o.parameter(shape, np.float32)
     ov.serialize(ov.Model([o.result(o.softmax(o.relu(data), axis))], [data], "model"), tmp_path / "model.xml")
     compiled = irrun.compile_model(tmp_path / "model.xml", jit=True)
-    descriptions = [i.description for i in compiled._get_fast_program().instructions]
+    descriptions = [i.description for i in compiled._fast_program.instructions]
     assert ("compiled: softmax, vectors of neighboring columns" in descriptions) == is_compiled
     x = draw(shape)
     check(compiled([x])[0], np.maximum(x, 0), axis)

@@ -54,14 +54,14 @@ def compile_results(folder, parameters, *results, **options):
 
 def list_sequences(compiled):
     """Return the sequences of a compiled model, each with the types of its operations."""
-    instructions = compiled._get_fast_program().sequences or []
+    instructions = compiled._fast_program.sequences or []
     sequences = [i for i in instructions if hasattr(i.kernel, "_members")]
     return {i.kernel: [p.operation.type for p in i.plain] for i in sequences}
 
 
 def run_single_instructions(compiled, inputs):
     """Return the results of the instructions, without sequences."""
-    program = dataclasses.replace(compiled._get_fast_program(), sequences=None)
+    program = dataclasses.replace(compiled._fast_program, sequences=None)
     program.free_after_last_use()
     request = compiled.create_infer_request()
     with np.errstate(all="ignore"), use_threads(1):
@@ -302,7 +302,6 @@ def test_results_of_a_sequence_count_as_memory_before_they_are_allocated(tmp_pat
     while len(results) < 10:
         results.append(convolve(results[-1], 64))
     compiled = compile_results(tmp_path, [data], *results, memory=8 << 20)
-    compiled._get_fast_program()
     allocated = []
     empty = np.empty
 
@@ -406,7 +405,7 @@ def test_masks_of_booleans_are_converted_once(shape, tmp_path):
     compiled = compile_results(tmp_path, [data, threshold], normalize(attend(x, 4, mask, 4)))
     *_, operations = list_sequences(compiled).values()  # the mask is computed between members
     assert operations.count("ScaledDotProductAttention") == 2
-    layers = [i.layer.type for i in compiled._get_fast_program().instructions]
+    layers = [i.layer.type for i in compiled._fast_program.instructions]
     assert layers.count("Convert") == 1
     check(compiled, draw((2, 40, 96)), draw(shape, 1))
 
@@ -460,7 +459,7 @@ def test_rotations_of_columns_or_along_an_axis_twice_are_not_compiled(tmp_path):
     data = o.parameter([4, 20, 20, 40], F32)
     results = [o.roll(data, o.constant(s), o.constant(a)) for s, a in (([1], [3]), ([1, 2], [1, -3]), ([2**40], [1]))]
     compiled = compile_results(tmp_path, [data], *results)
-    assert not any("rotation" in i.description for i in compiled._get_fast_program().instructions)
+    assert not any("rotation" in i.description for i in compiled._fast_program.instructions)
 
 
 def test_slices_and_padding_by_nothing_are_views(tmp_path):

@@ -21,6 +21,7 @@ from irrun.inspection import bench_engines
 from irrun.inspection.bench_engines import IrrunEngine, OpenVinoEngine, run_block, run_each
 from irrun.inspection.benchmark import EngineBench, bench
 from irrun.inspection.peak_memory import PeakMeter, read_peak
+from irrun.runtime import compilation
 from irrun.runtime.options import RunSettings
 from irrun.runtime.plan import list_plan
 
@@ -70,7 +71,6 @@ def test_result_is_json(model):
         "jit": "off",
         "counts": read["kernels"]["counts"],
         "compile_seconds": None,
-        "is_final": True,
     }
     assert (read["openvino"], read["ratios"]) == (None, None)
 
@@ -88,26 +88,20 @@ def test_kernels_are_those_of_the_program(model):
     assert counts["compiled"] == 0
 
 
-@pytest.mark.usefixtures("own_kernel_cache")
-def test_kernels_are_compiled_before_the_measured_runs(model):
+def test_kernels_are_compiled_before_the_measured_runs(model, monkeypatch, tmp_path):
     pytest.importorskip("llvmlite")
+    monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compilation, "_known", {})
     kernels = bench(model, runs=1, jit="auto").kernels
     assert kernels.jit == "auto"
     assert kernels.compile_seconds > 0
     assert kernels.counts["compiled"] > 0
-    assert kernels.is_final
+    kernels = bench(model, runs=1, jit="auto").kernels
+    assert kernels.compile_seconds is None  # they were loaded with the model
+    assert kernels.counts["compiled"] > 0
     kernels = bench(model, runs=1, jit=True).kernels
     assert (kernels.jit, kernels.compile_seconds) == ("on", None)  # it is part of the compilation of the model
     assert kernels.counts["compiled"] > 0
-
-
-def test_replacement_of_kernels_during_the_runs_is_noticed(model, monkeypatch):
-    def replace(infer, *rest):
-        infer.__self__.compiled._fast_program = infer.__self__.compiled._program
-        return run_block(infer, *rest)
-
-    monkeypatch.setattr(MODULE, "run_block", replace)
-    assert not bench(model, runs=1, jit=False).kernels.is_final
 
 
 def test_requests_share_the_threads_and_the_runs(model):

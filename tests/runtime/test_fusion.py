@@ -215,7 +215,7 @@ def test_memory_of_operands_that_broadcast_is_checked_before_it_is_allocated(tmp
     total = builder.add("Add", [builder.add("Relu", [column], shape), row], shape)
     model = builder.read(tmp_path, builder.add("Tanh", [total], shape))
     compiled = irrun.compile_model(model, memory="100M", jit=False)
-    assert [len(i.plain) for i in compiled._get_fast_program().instructions] == [3]
+    assert [len(i.plain) for i in compiled._fast_program.instructions] == [3]
     small, large = np.ones((3, 1), F32), np.ones((8000, 1), F32)
     for _ in range(2):  # what was accepted for small shapes does not count for large ones, and the other way around
         assert compiled([small, small.T])[0].shape == (3, 3)

@@ -35,7 +35,7 @@ def build_loop(*, is_sliced=False):
 def test_chains_of_invariant_instructions_run_once(tmp_path, monkeypatch, is_sliced, runs):
     ov.save_model(build_loop(is_sliced=is_sliced), tmp_path / "m.xml", compress_to_fp16=False)
     compiled = irrun.compile_model(tmp_path / "m.xml", jit=False)
-    (loop,) = compiled._get_fast_program().instructions
+    (loop,) = compiled._fast_program.instructions
     (body,) = loop.bodies.values()
     calls = []
 

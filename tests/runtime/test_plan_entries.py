@@ -88,7 +88,7 @@ def test_specializers_that_fail_are_shown(tmp_path, monkeypatch):
         raise ValueError("the constants do not match")
 
     monkeypatch.setattr("irrun.runtime.passes.specialization.specialize", fail)
-    (entry,) = list_plan(irrun.compile_model(write(tmp_path, chain("Relu")), jit=False)._get_fast_program())
+    (entry,) = list_plan(irrun.compile_model(write(tmp_path, chain("Relu")), jit=False)._fast_program)
     assert (entry.implementation, entry.refused) == ("plain", ("specialize: the constants do not match",))
 
 
@@ -106,7 +106,7 @@ def test_methods_that_do_not_apply_are_shown(has_sink, tmp_path):
     layers += [attention, layer(count + 1, "Result", inputs=[port(0, (1, 2, 4))])]
     edges = [*((i, 0, count, i) for i in range(count)), (count, count, count + 1, 0)]
     compiled = irrun.compile_model(write(tmp_path, net(layers, edges)), jit=False)
-    (entry,) = list_plan(compiled._get_fast_program())
+    (entry,) = list_plan(compiled._fast_program)
     condition = "variable queries, keys and values without a sink"
     name = "blocks of heads and rows"
     assert entry.implementation == ("plain" if has_sink else f"{name}: {condition}")

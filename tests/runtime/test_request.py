@@ -8,25 +8,8 @@ from ir_text import chain, layer, net, port, write
 
 import irrun
 import irrun.runtime.request  # before its functions are replaced
-from irrun.runtime import compilation
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
-
-
-def test_compiled_program_replaces_the_fast_program_when_it_is_complete(tmp_path, monkeypatch):
-    """Until then, runs use the program without compiled kernels."""
-    monkeypatch.setattr(compilation, "is_installed", lambda: True)
-    path = write(tmp_path, chain("Relu", "Exp"))
-    compiled = irrun.compile_model(path, jit="auto")
-    other = irrun.compile_model(path, jit=False)._fast_program
-    compiled._compilation._compile = lambda: other
-    expected = compiled(X)[0].copy()
-    assert compiled._fast_program is not other
-    assert compiled._compilation is not None
-    compiled.finish_compilation()
-    assert compiled._fast_program is other
-    assert compiled._compilation is None
-    np.testing.assert_array_equal(compiled(X)[0], expected)
 
 
 def write_shape_computation(folder):

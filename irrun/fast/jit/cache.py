@@ -4,6 +4,8 @@ Each target (the versions of irrun and LLVM, and the processor) has a folder of 
 digest of the source text and the target with all its features, so that a file never has to be invalidated. A file that
 is damaged is ignored: its first bytes are the digest of the rest. If the files exceed MAX_BYTES, the least recently
 used ones are removed.
+
+Marks beside the kernels state that all kernels of a program have been compiled.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MAX_BYTES", "Group", "clear", "get_folder", "list_groups", "load", "save"]
+__all__ = ["MARK", "MAX_BYTES", "Group", "clear", "get_folder", "has_file", "list_groups", "load", "save"]
 
 #: Bytes of the digest in front of a kernel.
 DIGEST_SIZE = 32
@@ -26,6 +28,8 @@ DIGEST_SIZE = 32
 MAX_BYTES = 512 << 20
 #: Start of the names of files that are being written.
 TEMPORARY = "."
+#: End of the names of marks.
+MARK = ".program"
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,13 @@ class Group:
     Attributes:
         name: The versions and the processor; empty for files of older versions of irrun.
         kernels: Number of kernels.
-        size: Their bytes.
+        programs: Number of programs whose kernels are complete.
+        size: The bytes of their files.
     """
 
     name: str
     kernels: int
+    programs: int
     size: int
 
 
@@ -79,6 +85,15 @@ def load(key: str) -> bytes | None:
     return code if code and hashlib.sha256(code).digest() == digest else None
 
 
+def has_file(name: str) -> bool:
+    """Return whether the folder of any target has a file of a name, which takes no LLVM to find out."""
+    with contextlib.suppress(OSError, RuntimeError):
+        folder = get_folder()
+        with os.scandir(folder) as entries:
+            return any(entry.is_dir() and (folder / entry.name / name).exists() for entry in entries)
+    return False
+
+
 def save(key: str, code: bytes) -> None:
     """Save a kernel. Without permission to write, nothing happens."""
     with contextlib.suppress(OSError, RuntimeError):
@@ -103,32 +118,39 @@ def save(key: str, code: bytes) -> None:
 
 def list_groups() -> list[Group]:
     """Return the kernels in the cache by target. What other processes remove meanwhile is not counted."""
-    sizes: dict[str, list[int]] = {}
+    files: dict[str, list[tuple[bool, int]]] = {}
     with contextlib.suppress(OSError, RuntimeError):
         folder = get_folder()
         for path, status in _list_files(folder):
             if not path.name.startswith(TEMPORARY):
-                sizes.setdefault(path.parent.name if path.parent != folder else "", []).append(status.st_size)
-    return [Group(name, len(each), sum(each)) for name, each in sorted(sizes.items())]
+                name = path.parent.name if path.parent != folder else ""
+                files.setdefault(name, []).append((path.suffix == MARK, status.st_size))
+    return [_make_group(name, own) for name, own in sorted(files.items())]
 
 
 def clear() -> Group:
-    """Remove all kernels, and return how many there were. Processes that use a kernel keep it.
+    """Remove all files, and return what they were. Processes that use a kernel keep it.
 
     Raises:
         OSError: A file could not be removed.
     """
     folder = get_folder()
-    count = size = 0
+    removed: list[tuple[bool, int]] = []
     for path, status in list(_list_files(folder)):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
-            count, size = count + 1, size + status.st_size
+            removed.append((path.suffix == MARK, status.st_size))
     if folder.is_dir():
         for each in folder.iterdir():
             with contextlib.suppress(OSError):  # another process writes there
                 each.rmdir()
-    return Group("", count, size)
+    return _make_group("", removed)
+
+
+def _make_group(name: str, files: Sequence[tuple[bool, int]]) -> Group:
+    """Return the group of files, of which it is known whether they are marks, and their bytes."""
+    programs = sum(is_mark for is_mark, _ in files)
+    return Group(name, len(files) - programs, programs, sum(size for _, size in files))
 
 
 def _list_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from irrun import __version__
+from irrun.deadlines import check_time
 from irrun.fast.jit import cache
 from irrun.forks import hold_while_forking
 from irrun.processor import LEVELS, check_processor, get_level
@@ -32,6 +33,7 @@ __all__ = [
     "compile_module",
     "find_symbol",
     "get_lanes",
+    "get_target",
     "get_triple",
     "has_feature",
     "verify_text",
@@ -91,7 +93,7 @@ class _Compiler:
         self.triple = llvm.get_process_triple()
         self.lanes = 16 if "avx512f" in self.known else 8 if "avx2" in self.known else 4
         version = ".".join(map(str, llvm.llvm_version_info))
-        self._target = f"irrun-{__version__}-llvm-{version}-{self.cpu}"
+        self.target = f"irrun-{__version__}-llvm-{version}-{self.cpu}"
         self._lock = threading.RLock()
         hold_while_forking(self._lock)
         hold_while_forking(llvm.ffi.lib._lock)
@@ -105,8 +107,8 @@ class _Compiler:
 
     def get(self, text: str, signatures: Mapping[str, Sequence[str]]) -> dict[str, Kernel]:
         """Return the functions of a module by name, from the process, the cache or the compiler."""
-        identity = "\n".join((self._target, self.triple, self.features, text))
-        key = f"{self._target}/{hashlib.sha256(identity.encode()).hexdigest()}"
+        identity = "\n".join((self.target, self.triple, self.features, text))
+        key = f"{self.target}/{hashlib.sha256(identity.encode()).hexdigest()}"
         with self._lock:
             known = self._modules.get(key)
             if known is not None:
@@ -115,8 +117,7 @@ class _Compiler:
         if code is not None:
             with contextlib.suppress(RuntimeError):  # LLVM cannot link the object code: it is compiled again
                 return self._add(key, f"{key}/cached", code, signatures)
-        if not threading.main_thread().is_alive():
-            raise RuntimeError("the process ends")
+        check_time()
         code = self.compile(text)
         cache.save(key, code)
         return self._add(key, key, code, signatures)
@@ -164,6 +165,11 @@ def check_target() -> None:
         InputError: IRRUN_CPU has an unknown value, or this processor lacks features of the level that it names.
     """
     _get_compiler()
+
+
+def get_target() -> str:
+    """Return the versions and the processor that kernels are compiled for, the folder of their cache."""
+    return _get_compiler().target
 
 
 def get_lanes() -> int:
