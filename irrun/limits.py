@@ -37,8 +37,9 @@ Array = np.ndarray[Any, Any]
 
 #: Limit in bytes if the size of the machine's memory is unknown.
 FALLBACK_LIMIT = 8 << 30
-#: Bytes that count as large: smaller arrays are not checked one by one.
+#: Bytes that count as large: smaller arrays are not checked one by one. Of a small limit, this part counts as large.
 LARGE = 1 << 24
+LARGE_PART = 32
 #: Bytes that a run may use before the memory that is left is measured.
 QUOTA = 1 << 26
 #: The part of the memory that is left that a run may use.
@@ -188,6 +189,7 @@ class MemoryBudget:
         limit: Bytes; by default 90 % of the memory that is available when the run first requires more than 64 MiB.
 
     Attributes:
+        large: Bytes from which on arrays are checked one by one.
         limit: Bytes; None until it is determined.
         used: Bytes of the large arrays that were alive when they were last counted, and of all later ones.
         sources: Lists of values that may be alive, each with the indices of those to count; None for all.
@@ -195,6 +197,7 @@ class MemoryBudget:
     """
 
     def __init__(self, limit: int | None = None) -> None:
+        self.large = LARGE if limit is None else min(LARGE, limit // LARGE_PART)
         self.limit = limit
         self.used = 0
         self._stated = limit
@@ -399,5 +402,5 @@ def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
             f"the result would take {dtype.itemsize} * {' * '.join(map(str, sizes))} bytes, "
             f"expected at most {limit / 2**30:.3g} GiB"
         )
-    if required > LARGE and budget is not None:
+    if budget is not None and required > budget.large:
         budget.check(required)

@@ -9,6 +9,7 @@ import numpy as np
 
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import I64, MAX_BYTES, Array, Memo, freeze, make_placeholder, to_int_tuple
+from irrun.shapes import MAX_RANK
 
 __all__: list[str] = []
 
@@ -116,8 +117,10 @@ def _specialize_variable_broadcast(site: CallSite) -> SpecializedKernel:
     data = site.get_constant(0)
 
     def compute(data: Array, target_shape: Array) -> Any:
+        if target_shape.dtype.kind not in "iu" or not data.ndim <= target_shape.size <= MAX_RANK:
+            return call_plain(data, target_shape)
         target = target_shape.tolist()
-        if target_shape.dtype.kind not in "iu" or len(target) < data.ndim or math.prod(target) > MAX_COPIED:
+        if math.prod(target) > MAX_COPIED:
             return call_plain(data, target_shape)
         result = np.empty(target, data.dtype)
         result[...] = data

@@ -9,7 +9,7 @@ import numpy as np
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.limits import check_empty
-from irrun.ops._support.axes import normalize_axis, to_int_list
+from irrun.ops._support.axes import normalize_axis, to_int_list, to_shape
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 
@@ -98,7 +98,7 @@ def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array
     Spec:
         Reshape-1
     """
-    pattern = to_int_list(shape) if shape.ndim else []
+    pattern = to_shape(shape, "shape") if shape.ndim else []
     if pattern.count(-1) > 1 or min(pattern, default=0) < -1:
         raise InputError(f"shape {pattern} is invalid, expected at most one -1 and no other negative dimensions")
     is_copied = [special_zero and n == 0 for n in pattern]

@@ -17,7 +17,7 @@ from irrun.deadlines import Deadline
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError, IrrunError, TimeLimitError
 from irrun.ir.graph import Layer, Port
-from irrun.limits import LARGE, MemoryBudget, MemoryLimitError
+from irrun.limits import MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
 from irrun.runtime.memory import create_guard, estimate_allocations
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
@@ -173,7 +173,7 @@ class Executor:
                 i.outputs,
                 i.frees,
                 i,
-                create_guard(program, i, state.memory.check),
+                create_guard(program, i, state.memory),
             )
             for i in instructions
         ]
@@ -208,7 +208,8 @@ class Executor:
         for slot, argument in zip(self._parameters, arguments, strict=True):
             values[slot] = argument
         if self._parent is None:
-            self._checks_memory = any(value is not None and value.nbytes > LARGE for value in arguments)
+            large = self._state.memory.large
+            self._checks_memory = any(value is not None and value.nbytes > large for value in arguments)
         if self._state.deadline is not None:
             self._raise_if_late()
         sources = self._state.memory.sources
@@ -285,6 +286,7 @@ class Executor:
     def _run_steps(self, steps: list[_Step], values: list[Any]) -> None:
         ndarray = np.ndarray
         memory = self._state.memory
+        large = memory.large
         counted_size = self._counted_size
         remaining = iter(steps)
         self._place = steps, remaining
@@ -303,7 +305,7 @@ class Executor:
                         size = result.nbytes
                         if size > counted_size or not size:
                             memory.add(result)
-                            if size > LARGE and not self._checks_memory:
+                            if size > large and not self._checks_memory:
                                 self._checks_memory = True
                                 remaining = self._check_each(remaining)
                                 break
@@ -344,9 +346,10 @@ class Executor:
         Raises:
             MemoryLimitError: It exceeds the memory.
         """
+        memory = self._state.memory
         for size in estimate_allocations(instruction, values.__getitem__):
-            if size > LARGE:
-                self._state.memory.check(size)
+            if size > memory.large:
+                memory.check(size)
 
     def _store_and_count(self, values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
         """Store the outputs of a step, and count the large ones."""
@@ -355,7 +358,7 @@ class Executor:
             size = values[slot].nbytes
             if size > self._counted_size or not size:
                 self._state.memory.add(values[slot])
-                self._checks_memory |= size > LARGE
+                self._checks_memory |= size > self._state.memory.large
 
     def _run_plain(self, instruction: Instruction, values: list[Any]) -> None:
         """Run the plain kernels of an instruction whose specialized kernel failed."""

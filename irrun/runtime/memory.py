@@ -21,7 +21,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.fast.support import Memo
-from irrun.limits import LARGE
+from irrun.limits import MemoryBudget
 from irrun.ops._support.numerics import is_low_precision
 from irrun.ops._support.operation import Operation
 from irrun.runtime.program import ABSENT, Instruction, Program
@@ -33,9 +33,6 @@ Array = np.ndarray[Any, Any]
 
 #: Calls of this are cheap; it raises an InputError if the instruction would exceed the memory.
 Guard = Callable[[list[Any]], None]
-
-#: Products of sizes up to this are not checked any further.
-MAX_PRODUCT = 1 << 24
 
 
 class _Described(NamedTuple):
@@ -60,13 +57,13 @@ class _Described(NamedTuple):
         return self.dtype.itemsize
 
 
-def create_guard(program: Program, instruction: Instruction, check: Callable[[int], None]) -> Guard | None:
+def create_guard(program: Program, instruction: Instruction, memory: MemoryBudget) -> Guard | None:
     """Return what checks an instruction before it runs, or None if its result is not much larger than its inputs.
 
     Args:
         program: The program of the instruction.
         instruction: The instruction.
-        check: Raises an error if a number of bytes would exceed the memory. Called with the sizes of large results.
+        memory: Raises an error if the size of a large result would exceed it.
     """
     definitions = instruction.plain or (instruction,)
     inputs = {slot for definition in definitions for slot in definition.inputs if slot != ABSENT}
@@ -75,7 +72,7 @@ def create_guard(program: Program, instruction: Instruction, check: Callable[[in
     variables = [slot for slot in inputs if program.initial[slot] is None]
     multiplies = any(_may_multiply(definition) for definition in definitions)
     factor = math.prod(max(value.size, 1) for value in constants) if multiplies else 1
-    has_large_constant = any(value.nbytes > LARGE for value in constants)
+    has_large_constant = any(value.nbytes > memory.large for value in constants)
     if not has_large_constant and (not multiplies or (len(variables) <= 1 and factor == 1)):
         return None
 
@@ -84,22 +81,23 @@ def create_guard(program: Program, instruction: Instruction, check: Callable[[in
         """Return the sizes of large results for the shapes and types of the variable inputs."""
         known = dict(zip(variables, itertools.starmap(_Described, inputs), strict=True))
         sizes = estimate_allocations(instruction, lambda slot: known.get(slot, program.initial[slot]))
-        return [size for size in sizes if size > LARGE]
+        return [size for size in sizes if size > memory.large]
 
     def check_results(values: list[Any]) -> None:
         for size in large_results[tuple([(values[slot].shape, values[slot].dtype) for slot in variables])]:
-            check(size)
+            memory.check(size)
 
-    return check_results if has_large_constant else _make_guard(variables, factor, check_results)
+    return check_results if has_large_constant else _make_guard(variables, factor, memory.large, check_results)
 
 
-def _make_guard(variables: Sequence[int], factor: int, check: Guard) -> Guard:
+def _make_guard(variables: Sequence[int], factor: int, maximum: int, check: Guard) -> Guard:
+    """Return a guard that calls `check` if the product of sizes exceeds a maximum."""
     if len(variables) == 1:
         (only,) = variables
 
         def guard_one(values: list[Any]) -> None:
             size = values[only].size
-            if size * factor > MAX_PRODUCT or not size:
+            if size * factor > maximum or not size:
                 check(values)
 
         return guard_one
@@ -108,14 +106,14 @@ def _make_guard(variables: Sequence[int], factor: int, check: Guard) -> Guard:
 
         def guard_two(values: list[Any]) -> None:
             product = values[first].size * values[second].size
-            if product > MAX_PRODUCT or not product:
+            if product > maximum or not product:
                 check(values)
 
         return guard_two
 
     def guard_all(values: list[Any]) -> None:
         product = factor * math.prod([values[slot].size for slot in variables])
-        if product > MAX_PRODUCT or not product:
+        if product > maximum or not product:
             check(values)
 
     return guard_all

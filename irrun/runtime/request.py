@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -634,7 +635,7 @@ class InferRequest:
                 end_at(state.deadline),
                 use_threads(compiled.threads),
             ):
-                results = self._run(arguments)
+                results = self._copy_shared_results(self._run(arguments), arguments)
         except BaseException as error:
             self._restore_variables()
             if isinstance(error, IrrunError):
@@ -653,8 +654,8 @@ class InferRequest:
         for name, value in variables.items():
             is_private = value.base is not None and value.base is state.variables.buffers.get(name)
             if value is not previous.get(name) and not is_private:
-                variables[name] = _copy_if_shared(value, argument_ids)
-        return Outputs(compiled.outputs, compiled._output_names, self._copy_shared_results(results, arguments))
+                variables[name] = value if _is_private(value, argument_ids) else np.array(value)
+        return Outputs(compiled.outputs, compiled._output_names, results)
 
     def _restore_variables(self) -> None:
         variables = self._state.variables.values
@@ -730,15 +731,26 @@ class InferRequest:
         return executor
 
     def _copy_shared_results(self, results: Sequence[Array], arguments: Sequence[Array]) -> list[Array]:
-        """Copy the results that share memory with an input, a constant, a variable or another result."""
+        """Copy the results that share memory with an input, a constant, a variable or another result.
+
+        Raises:
+            InputError: The copies would exceed the memory of the run.
+            ExecutionError: There is no memory for the copies.
+        """
+        compiled, memory = self._compiled, self._state.memory
         shared = {id(value) for value in (*arguments, *self._state.variables.values.values())}
         owned: list[Array] = []
+        memory.sources += [(results, None), (owned, None)]
         try:
             for result in results:
-                owned.append(_copy_if_shared(result, shared))
+                if _is_private(result, shared):
+                    owned.append(result)
+                else:
+                    memory.check(result.nbytes)
+                    owned.append(np.array(result))
+                    memory.used += result.nbytes
                 shared.add(id(owned[-1]))
         except MemoryError:
-            compiled = self._compiled
             sizes = ", ".join(f"{spec}: {r.nbytes}" for spec, r in zip(compiled.outputs, results, strict=True))
             raise ExecutionError(
                 f"out of memory; sizes of the outputs in bytes: {sizes}", path=compiled.model.path
@@ -813,11 +825,20 @@ def _make_checks(compiled: CompiledModel) -> tuple[DeclarationCheck, IndexCheck]
     return DeclarationCheck(compiled.computed_types), IndexCheck(compiled._program)
 
 
-def _copy_if_shared(result: Array, shared: set[int]) -> Array:
-    """Return `result`, or a copy if writing to it could change a constant or an array whose id is in `shared`."""
-    if result.flags.owndata and result.flags.writeable and id(result) not in shared:
-        return result
-    return np.array(result)
+def _is_private(result: Array, shared: set[int]) -> bool:
+    """Return whether writing to `result` cannot change a constant or an array whose id is in `shared`.
+
+    A view is private if no other array refers to the memory of its base, and it shows all of that memory.
+    """
+    if id(result) in shared or not result.flags.writeable:
+        return False
+    if result.flags.owndata:
+        return True
+    base = result.base
+    if type(base) is not np.ndarray or not base.flags.owndata or base.nbytes != result.nbytes:
+        return False
+    del base
+    return sys.getrefcount(result.base) <= 2  # the view, and the argument of the call
 
 
 def _describe_array(array: Array) -> str:

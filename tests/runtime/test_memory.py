@@ -182,9 +182,51 @@ def test_sizes_of_the_outputs_are_reported_if_they_cannot_be_copied(monkeypatch,
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr("irrun.runtime.request._copy_if_shared", fail)
+    monkeypatch.setattr("irrun.runtime.request._is_private", fail)
     with pytest.raises(irrun.ExecutionError, match=r"out of memory; sizes of the outputs in bytes: .*f32\[2,3\]: 24"):
         compiled(np.zeros((2, 3), np.float32))
+
+
+def test_copies_of_shared_results_are_refused_before_they_are_made(tmp_path):
+    size = 1 << 20
+    layers = [
+        layer(0, "Parameter", data=f'element_type="f32" shape="{size}"', outputs=[port(0, (size,), "FP32")]),
+        *[layer(i, "Result", inputs=[port(0, (size,))]) for i in (1, 2, 3)],
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, i, 0) for i in (1, 2, 3)]))
+    x = np.zeros(size, np.float32)
+    assert len(irrun.compile_model(path, memory=12 << 20)(x)) == 3
+    with pytest.raises(irrun.InputError, match="would take 12 MiB, 8 MiB of which are in use"):
+        irrun.compile_model(path, memory=11 << 20)(x)
+
+
+def test_views_that_alone_refer_to_their_memory_are_not_copied(tmp_path):
+    shape = (512, 512)
+    compiled = irrun.compile_model(write(tmp_path, chain("Acos", shape=shape)), optimize=False)  # of flat blocks
+    x = np.full(shape, 0.5, np.float32)
+    (result,) = compiled(x).values()
+    assert not result.flags.owndata
+    assert result.base.nbytes == result.nbytes
+    result[:] = 1
+    assert np.allclose(compiled(x)[0], np.pi / 3)
+
+
+def test_views_of_the_same_memory_are_copied(tmp_path):
+    def double(x):
+        doubled = (x * 2).reshape(-1)
+        return doubled.reshape(x.shape), doubled.reshape(x.shape), doubled[:1]
+
+    twice = irrun.Operation.from_function(double, "Twice", opset="test")
+    layers = [
+        layer(0, "Parameter", data='element_type="f32" shape="2,3"', outputs=[port(0, (2, 3), "FP32")]),
+        layer(1, "Twice", "test", "", [port(0, (2, 3))], [port(1, (2, 3)), port(2, (2, 3)), port(3, (1,))]),
+        *[layer(i, "Result", inputs=[port(0)]) for i in (2, 3, 4)],
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 1, 0), *[(1, i - 1, i, 0) for i in (2, 3, 4)]]))
+    results = list(irrun.compile_model(path, operations=[twice])(np.ones((2, 3), np.float32)).values())
+    for i, result in enumerate(results):
+        result[:] = -i
+    assert [result.flat[0] for result in results] == [0, -1, -2]
 
 
 def write_lookup(folder, numbers):

@@ -46,7 +46,7 @@ def test_run_tells_its_layer_and_number(options, optimize, tmp_path):
 
 def test_memory_checks_do_not_change_the_number(tmp_path, monkeypatch):
     """Large results make the executor check each step from then on."""
-    monkeypatch.setattr("irrun.runtime.executor.LARGE", 0)
+    monkeypatch.setattr("irrun.limits.LARGE", 0)
     steps = []
     compile_recorder(write_chain(tmp_path, "Relu", "Custom", "Relu", "Custom"), steps)(X)
     assert [(step.name, step.done, step.total) for step in steps] == [("layer2", 1, 4), ("layer4", 3, 4)]

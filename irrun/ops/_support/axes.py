@@ -8,8 +8,9 @@ from typing import Any
 from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.ops._support.numerics import Array
+from irrun.shapes import MAX_RANK
 
-__all__ = ["normalize_axes", "normalize_axis", "read_axis", "to_int_list", "to_scalar"]
+__all__ = ["normalize_axes", "normalize_axis", "read_axis", "to_int_list", "to_scalar", "to_shape"]
 
 
 def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
@@ -56,6 +57,21 @@ def to_int_list(values: Array) -> list[int]:
         return [int(v) for v in values.reshape(-1).tolist()]
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"expected integers, found {ElementType.of(values.dtype)}: {values}") from None
+
+
+def to_shape(values: Array, name: str) -> list[int]:
+    """Return the elements of an integer input, one per axis of an array, as Python integers.
+
+    Args:
+        values: Integer, any shape.
+        name: Name of the input, for the error message.
+
+    Raises:
+        InputError: There are more elements than an array can have axes, or they are not finite numbers.
+    """
+    if values.size > MAX_RANK:  # whose product takes minutes if there are millions
+        raise InputError(f"{name} has {values.size} elements, expected at most {MAX_RANK}, one per axis")
+    return to_int_list(values)
 
 
 def to_scalar(value: Array, name: str) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.limits import check_allocation
-from irrun.ops._support.axes import to_int_list, to_scalar
+from irrun.ops._support.axes import to_scalar, to_shape
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 
@@ -41,7 +41,7 @@ def eye_9(
     Spec:
         Eye-9
     """
-    batch = [] if batch_shape is None else to_int_list(batch_shape)
+    batch = [] if batch_shape is None else to_shape(batch_shape, "batch_shape")
     rows, columns = to_scalar(num_rows, "num_rows"), to_scalar(num_columns, "num_columns")
     diagonal = to_scalar(diagonal_index, "diagonal_index")
     shape = (*batch, rows, columns)

@@ -9,7 +9,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.limits import check_allocation
-from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.axes import to_shape
 from irrun.ops._support.context import State
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.random_numbers import Alignment, draw_uniform
@@ -62,7 +62,7 @@ def random_uniform_8(
     for name, bound in (("minval", minval), ("maxval", maxval)):
         if bound.size != 1 or bound.dtype != output_type.dtype:
             raise InputError(f"{name} is {bound.dtype}{list(bound.shape)}, expected one element of {output_type.dtype}")
-    dimensions = to_int_list(shape)
+    dimensions = to_shape(shape, "shape")
     if dimensions and min(dimensions) < 0:
         raise InputError(f"the shape is {dimensions}, expected no negative dimension")
     check_allocation((*dimensions, 3), np.dtype(np.uint64))  # the intermediate numbers

@@ -8,7 +8,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.limits import check_allocation
-from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.axes import to_int_list, to_shape
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 from irrun.shapes import get_broadcast_shape
@@ -44,7 +44,7 @@ def broadcast_1(
     Spec:
         Broadcast-1
     """
-    return _broadcast(data, to_int_list(target_shape), axes_mapping, mode, axis)
+    return _broadcast(data, to_shape(target_shape, "target_shape"), axes_mapping, mode, axis)
 
 
 @op("Broadcast", since=3, kind="view", shape="infer_broadcast", shaped_by=(1, 2), folding="linear", flops=0)
@@ -76,7 +76,7 @@ def broadcast_3(
     Spec:
         Broadcast-3
     """
-    target = to_int_list(target_shape)
+    target = to_shape(target_shape, "target_shape")
     if mode == "bidirectional":
         try:
             target = list(get_broadcast_shape(data.shape, tuple(target)))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from irrun.limits import check_allocation
-from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.axes import to_shape
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 from irrun.shapes import MAX_RANK
@@ -43,7 +43,7 @@ def tile_1(data: Array, repeats: Array) -> Array:
     Spec:
         Tile-1
     """
-    counts = [max(0, count) for count in to_int_list(repeats)]
+    counts = [max(0, count) for count in to_shape(repeats, "repeats")]
     rank = max(data.ndim, len(counts))
     counts = [1] * (rank - len(counts)) + counts
     sizes = [1] * (rank - data.ndim) + list(data.shape)
