@@ -15,7 +15,7 @@ from typing import Any
 
 from irrun.processor import allows_feature
 
-__all__ = ["find_thread_functions", "has_small_kernels"]
+__all__ = ["find_thread_functions", "get_kernel_name", "has_small_kernels"]
 
 #: Processors, as OpenBLAS names its kernels for them, for which it multiplies small matrices without copying them.
 SMALL_KERNELS = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
@@ -47,14 +47,17 @@ def has_small_kernels() -> bool:
     OpenBLAS copies the matrices of other products to the order in which its kernels read them. It follows the
     environment variable OPENBLAS_CORETYPE, and irrun also IRRUN_CPU.
     """
-    if not allows_feature("avx512f"):
-        return False
+    return allows_feature("avx512f") and get_kernel_name() in SMALL_KERNELS
+
+
+def get_kernel_name() -> str:
+    """Return the processor whose kernels OpenBLAS uses, as it names them; an empty text for another library."""
     with contextlib.suppress(Exception):
         get_name = _find_function(_load_numpy_library(), "openblas_get_corename")
         if get_name is not None:
             get_name.restype = ctypes.c_char_p
-            return get_name().decode() in SMALL_KERNELS
-    return False
+            return str(get_name().decode())
+    return ""
 
 
 def _load_numpy_library() -> Any:

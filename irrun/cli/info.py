@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import ShapeOptions, model_argument, shape_options, weights_option
+from irrun.cli.inputs import ShapeOptions, optional_model_argument, shape_options, weights_option
 from irrun.cli.options import setting_options
 
 if TYPE_CHECKING:
@@ -35,12 +35,13 @@ PROBLEMS = {
     "info",
     cls=ExampleCommand,
     examples=[
+        "irrun info",
         "irrun info model.xml",
         "irrun info model.xml --layers 'conv*'",
         "irrun info model.xml --plan",
     ],
 )
-@model_argument
+@optional_model_argument
 @weights_option
 @shape_options
 @setting_options(is_run=False)
@@ -57,7 +58,7 @@ PROBLEMS = {
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    model: Path,
+    model: Path | None,
     weights: Path | None,
     shapes: ShapeOptions,
     settings: RunSettings,
@@ -68,7 +69,8 @@ def command(
     """Show the inputs, outputs, operations and weights of MODEL, and what prevents it from running.
 
     The model does not run, and the .bin file is not needed, except for --plan. Options of runs only affect the plan.
-    The exit code is 1 if the model cannot run.
+    The exit code is 1 if the model cannot run. Without a model, show the versions, the processor, and whether kernels
+    can be compiled for it.
     """
     from irrun.cli.progress import ProgressLine
     from irrun.cli.tables import print_lines
@@ -80,6 +82,11 @@ def command(
         raise click.UsageError("--precision, --jit, --threads, --memory and --weights-memory require --plan")
     if shows_plan and pattern is not None:
         raise click.UsageError("--plan cannot be combined with --layers")
+    if model is None:
+        if shows_plan or pattern is not None or weights is not None or shapes.is_set:
+            raise click.UsageError("expected a model for these options")
+        _print_environment(as_json)
+        return
     progress = ProgressLine(model.name)
     if shows_plan:
         with progress:
@@ -102,6 +109,17 @@ def command(
         print_lines(_format_facts(facts, model.name))
     if facts["unsupported"] or facts["findings"]:
         raise click.exceptions.Exit(1)
+
+
+def _print_environment(as_json: bool) -> None:
+    from irrun.cli.environment import collect_environment, format_environment
+    from irrun.cli.tables import print_lines
+
+    facts = collect_environment()
+    if as_json:
+        click.echo(json.dumps(facts))
+    else:
+        print_lines(format_environment(facts))
 
 
 def _list_plan(model: Path, weights: Path | None, shapes: ShapeOptions, settings: RunSettings) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ __all__ = [
     "image_options",
     "input_options",
     "model_argument",
+    "optional_model_argument",
     "output_option",
     "parse_numbers",
     "parse_size",
@@ -82,6 +83,7 @@ def _check_output(ctx: click.Context, parameter: click.Parameter, value: str | N
 
 
 model_argument = click.argument("model", type=FilePath(".xml"))
+optional_model_argument = click.argument("model", type=FilePath(".xml"), required=False)
 
 output_option = click.option(
     "-o",

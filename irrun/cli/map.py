@@ -116,7 +116,7 @@ def command(
         image=image,
         precision=settings.precision,
         threads=settings.threads or 1,
-        jit=settings.jit if isinstance(settings.jit, bool) else None,
+        jit=settings.jit,
         imports=tuple(map(str, files)),
         weights_memory=settings.weights_memory,
         timeout=settings.timeout,

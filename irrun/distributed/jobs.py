@@ -31,7 +31,7 @@ from irrun.errors import InputError
 from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
 from irrun.limits import parse_size
-from irrun.runtime.compilation import is_installed, resolve_jit
+from irrun.runtime.compilation import Jit, is_installed, resolve_jit
 from irrun.runtime.passes.precision import PRECISIONS
 
 __all__ = ["Job", "MapOptions", "create_job", "hash_file", "resolve_imports", "resolve_kernels"]
@@ -54,9 +54,10 @@ class MapOptions:
         memory: Memory of one run; see `compile_model`.
         precision: Precision of computations; see `compile_model`.
         threads: Threads of each worker.
-        jit: Whether all workers use compiled kernels, which require llvmlite. By default, those of runs over many
-            samples do if it is installed here. The choice is made before the first sample, recorded with the results,
-            and kept when the run continues. Results differ by rounding errors.
+        jit: Whether all workers use compiled kernels, which require llvmlite; None for the value of the environment
+            variable IRRUN_JIT, or "auto": those of runs over many samples do if it is installed here. The choice is
+            made before the first sample, recorded with the results, and kept when the run continues. Results differ by
+            rounding errors.
         image: How images are converted to tensors.
         imports: Python files that register custom operations. Each worker executes them.
         weights_memory: Memory of decompressed weights; see `compile_model`.
@@ -73,7 +74,7 @@ class MapOptions:
     memory: int | str | None = None
     precision: str = "f32"
     threads: int = 1
-    jit: bool | None = None
+    jit: Jit = None
     image: ImageOptions = field(default_factory=ImageOptions)
     imports: tuple[str, ...] = ()
     weights_memory: int | str | None = None
@@ -94,7 +95,7 @@ class MapOptions:
             "timeout": None if self.timeout is None else check_number("timeout", self.timeout, 0, "seconds or None"),
             "shapes": tuple(check_texts("shapes", self.shapes)),
         }
-        check_choice("jit", self.jit, (None, True, False))
+        check_choice("jit", self.jit, (None, True, False, "auto"))
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -172,14 +173,10 @@ def resolve_kernels(options: MapOptions, count: int | None) -> MapOptions:
     Raises:
         InputError: Compiled kernels are required, and llvmlite is not installed.
     """
-    if options.jit is not None:
-        resolve_jit(options.jit)
-        return options
-    jit = resolve_jit(None)
-    if isinstance(jit, bool):
-        return replace(options, jit=jit)
-    pays = count is None or count >= MIN_JIT_SAMPLES
-    return replace(options, jit=pays and is_installed())
+    jit = resolve_jit(options.jit)
+    if jit == "auto":
+        jit = is_installed() and (count is None or count >= MIN_JIT_SAMPLES)
+    return replace(options, jit=jit)
 
 
 def read_shaped_model(path: str, options: MapOptions) -> Model:

@@ -153,7 +153,7 @@ def keep_kernels(root: Path, job: Job, manifest: Mapping[str, Any]) -> Job:
     Raises:
         InputError: The run began with compiled kernels, and they are not available.
     """
-    jit = manifest["options"].get("jit") if job.options.jit is None else job.options.jit
+    jit = manifest["options"].get("jit") if job.options.jit in (None, "auto") else job.options.jit
     if jit is True and not is_installed():
         raise InputError(
             f"{root} was begun with compiled kernels, which require llvmlite: pip install 'irrun[jit]', or choose "

@@ -119,6 +119,7 @@ def test_choice_of_kernels_is_kept(output, scheduler, monkeypatch):
     monkeypatch.setattr(jobs, "MIN_JIT_SAMPLES", 1)
     monkeypatch.delenv("IRRUN_JIT", raising=False)
     assert resume(output, scheduler).jit is False
+    assert resume(output, scheduler, jit="auto").jit is False
     monkeypatch.setattr(manifest, "is_installed", lambda: True)
     with pytest.raises(irrun.InputError, match=r"belongs to another run: options differ \(jit was False, is True\)"):
         resume(output, scheduler, jit=True)
