@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from irrun.deadlines import Deadline, end_at
 from irrun.errors import InputError
 from irrun.generation.beam_search import search_beams
 from irrun.generation.config import GenerationConfig
@@ -198,7 +199,9 @@ class TextGenerator:
         from irrun.generation.chat import ChatFormat
 
         self._chat = self._chat or ChatFormat(self.folder, self._tokenizer)
-        prompt = self._chat.render(messages)
+        seconds = self._settings.timeout
+        with end_at(None if seconds is None else Deadline(seconds)):
+            prompt = self._chat.render(messages)
         tokens = self.encode(prompt, add_special_tokens=False)
         result = self.generate(tokens, config, streamer, observers=observers)
         return dataclasses.replace(result, prompt=prompt)

@@ -14,7 +14,10 @@ from pseudo_terminal import needs_terminal, run_in_terminal
 
 import irrun
 import irrun.openvino as ov
+from irrun.deadlines import Deadline, end_at
+from irrun.generation import chat_template
 from irrun.generation.chat import ChatFormat
+from irrun.generation.chat_template import render_chat
 from irrun.generation.tokenization import TextTokenizer
 from irrun.openvino import opset13 as ops
 
@@ -69,6 +72,50 @@ def test_messages_equal_those_of_openvino_genai(tmp_path, name):
     system = [] if name == "Gemma" else [{"role": "system", "content": "Be brief."}]
     for messages in (TURNS, TURNS[:1], [*system, *TURNS]):
         assert own.render(messages) == oracle.apply_chat_template(messages, add_generation_prompt=True)
+
+
+NESTED = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
+COMPARED = NESTED + NESTED.replace("ns", "other") + "{{ ns.x == other.x }}"
+LOOPS = "{% for i in range(99999) %}" * 3 + "{% endfor %}" * 3
+
+
+@pytest.mark.parametrize("template", [LOOPS, "{{ lipsum(n=10**9) }}", COMPARED])
+def test_templates_end_within_the_time_limit(template):
+    render_chat("", [], True, {})  # so that the process has started
+    with end_at(Deadline(0.3)), pytest.raises(irrun.TimeLimitError, match=r"time limit of 0\.3 s"):
+        render_chat(template, [], True, {})
+    assert render_chat("{{ messages[0] }}", ["x"], True, {}) == "x"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{{ 'x' * 10**10 }}", "takes more than 512 MiB"),
+        ("{{ 'x'.center(10**10) }}", "takes more than 512 MiB"),
+        ("{{ '%9999999999d' % 1 }}", "takes more than 512 MiB"),
+        ("{{ 'x' * 2**25 }}", "33554432 characters, expected at most 16777216"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"),
+        ("{{ cycler.__init__.__globals__.os }}", "SecurityError"),
+        ("{{ ''.__class__.__mro__ }}", "SecurityError"),
+        ("{{ strftime_now.__globals__.os }}", "SecurityError"),
+        ("{% include '/etc/passwd' %}", "no loader"),
+        ("{% import 'os' as os %}", "no loader"),
+        ("{{ raise_exception('a\n' * 9999) }}", "TemplateError: a a a"),
+        ("{{ 9**9**9**9**9 }}", "takes more than 1 s|ValueError"),
+        ("{{", "TemplateSyntaxError"),
+    ],
+)
+def test_templates_can_do_nothing_but_make_text(template, message, monkeypatch):
+    monkeypatch.setattr(chat_template, "SECONDS", 1 if "**9**9**9" in template else 60)
+    with pytest.raises(irrun.IrrunError, match=message) as caught:
+        render_chat(template, [], True, {})
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_messages_that_are_not_json_are_errors():
+    with pytest.raises(irrun.IrrunError, match="cannot be written as JSON: found a value of type object"):
+        render_chat("", [object()], True, {})
 
 
 def test_templates_that_refuse_messages_are_errors(tmp_path):
