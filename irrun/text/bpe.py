@@ -31,7 +31,9 @@ MAX_BORDERS = 1 << 22
 MAX_RUNS = 1 << 16
 #: The character that separates words in vocabularies of SentencePiece.
 _SEPARATOR = "\u2581".encode()
-_BETWEEN_WORDS = re.compile(rb"(?:\xe2\x96\x81)+(?:[^\xe2]+|\xe2(?!\x96\x81))*|(?:[^\xe2]+|\xe2(?!\x96\x81))+")
+_BETWEEN_WORDS = re.compile(
+    rb"(?:(?:\xe2\x96\x81)+[^\xe2]*|[^\xe2]+|\xe2(?!\x96\x81)[^\xe2]*)(?:\xe2(?!\x96\x81)[^\xe2]*)*"
+)
 
 
 class _TieError(Exception):
@@ -368,11 +370,13 @@ def _find_borders(
     first, last = np.arange(count), np.arange(count)
     first[merged], last[merged] = lefts, rights
     for symbols in (first, last):
-        while True:
+        for _ in range(count.bit_length() + 1):
             next_symbols = symbols[symbols]
             if (next_symbols == symbols).all():
                 break
             symbols[:] = next_symbols
+        else:
+            return None  # tokens that consist of each other, since some have the same id
     # A token that several pairs make may begin with several symbols, which count as equal.
     first_groups, last_groups = _group(first[merged], first[lefts]), _group(last[merged], last[rights])
     pairs = np.unique((last[lefts] << 32) + first[rights])

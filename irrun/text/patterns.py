@@ -76,7 +76,7 @@ class Pattern:
                 message = "it refers to a group that it is part of"
                 raise InputError(f"the pattern {_shorten(self.source)} is not supported: {message}") from None
             return
-        except (PatternError, OverflowError, RecursionError):
+        except (PatternError, OverflowError, RecursionError, ValueError):  # numbers of thousands of digits, too
             return
         self.ascii = convert_to_ascii(translated)
         self.simple = find_simple_pattern(translated)

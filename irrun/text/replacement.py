@@ -143,7 +143,9 @@ class Replacement:
         widths = np.ones(found.size, np.int64) if batch.is_ascii else batch.widths.copy()
         if pattern.kind == "run":
             begins, _ = find_runs(found, batch.bounds)
-            texts = ["".join(part for part in self.parts or () if isinstance(part, str)).encode()]
+            texts = [
+                "".join(part for part in self.parts or () if isinstance(part, str)).encode("utf-8", "surrogateescape")
+            ]
             choices = np.zeros(begins.size, np.int64)
             widths[matched] = 0
         else:
@@ -155,7 +157,7 @@ class Replacement:
                 replaced = self._substitute(char, list(self._find_matches(prepare(char))))
                 if replaced is None:
                     return None
-                texts.append(replaced.encode())
+                texts.append(replaced.encode("utf-8", "surrogateescape"))
         pool_ends = np.cumsum([len(text) for text in texts])
         pool_begins = np.concatenate([[0], pool_ends[:-1]])
         widths[begins] = (pool_ends - pool_begins)[choices]
@@ -218,7 +220,8 @@ def _parse_template(template: str, pattern: Pattern) -> list[str | int] | None:
         name = braced or plain
         if name is None:
             return None
-        group = int(name) if name.isdigit() else names.get(name)
+        is_number = name.isascii() and name.isdigit()
+        group = int(name.lstrip("0")[:9] or 0) if is_number else names.get(name)
         if group is None or group > pattern.group_count:
             return None
         parts.append(group)

@@ -84,7 +84,7 @@ class SentencePieceModel:
             else:
                 count, alpha = sampling
                 found = self._processor.Encode(text, out_type=int, enable_sampling=True, nbest_size=count, alpha=alpha)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise InputError(f"SentencePiece cannot encode a text: {_get_reason(error)}") from None
         return found
 
@@ -95,7 +95,10 @@ class SentencePieceModel:
             InputError: A token is negative.
         """
         known = self._select(tokens)
-        text = self._processor.Decode(known) if known else ""
+        try:
+            text = self._processor.Decode(known) if known else ""
+        except (RuntimeError, ValueError) as error:
+            raise InputError(f"SentencePiece cannot decode tokens: {_get_reason(error)}") from None
         return text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogateescape")
 
     def join_pieces(self, tokens: Sequence[int]) -> bytes:
@@ -105,7 +108,10 @@ class SentencePieceModel:
             InputError: A token is negative.
         """
         if self._pieces is None:
-            self._pieces = [_make_piece(self._processor.IdToPiece(i)) for i in range(self.size)]
+            try:
+                self._pieces = [_make_piece(self._processor.IdToPiece(i)) for i in range(self.size)]
+            except (RuntimeError, ValueError) as error:  # a piece is not UTF-8
+                raise InputError(f"the model of SentencePiece has a malformed piece: {_get_reason(error)}") from None
         pieces = self._pieces
         return b"".join([pieces[token] for token in self._select(tokens)])
 

@@ -127,7 +127,7 @@ def _encode_few(
     if not stops or row_begins.tolist() != [0, *stops[:-1]] or stops[-1] != count or stops != sorted(stops):
         return None
     first, last = begins.tolist(), ends.tolist()
-    if chars.dtype != np.uint8 or chars.ndim != 1 or len(last) != count or not all(map(le, first, last)):
+    if chars.dtype != np.uint8 or chars.ndim != 1 or ends.shape != begins.shape or not all(map(le, first, last)):
         return None
     if count and (min(first) < 0 or max(last) > chars.size):
         return None

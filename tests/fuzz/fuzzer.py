@@ -2,6 +2,7 @@
 
     PYTHONPATH=tests python -m fuzz.fuzzer --seed 7 --count 20000 --workers 2 --failures /tmp/failures
     PYTHONPATH=tests python -m fuzz.fuzzer --cases graphs --count 2000
+    PYTHONPATH=tests IRRUN_TOKENIZERS=FOLDER python -m fuzz.fuzzer --cases tokenizers --count 5000
     PYTHONPATH=tests python -m fuzz.fuzzer --replay /tmp/failures/7-1234
 
 The cases of a seed are always the same. A case fails if it ends in anything but a result or an `IrrunError`, prints a
@@ -176,7 +177,9 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"))
     parser.add_argument("--strict", action="store_true", help="errors that wrap other exceptions fail too")
-    parser.add_argument("--cases", choices=("mutations", "extremes", "graphs"), default="mutations", help="what to run")
+    parser.add_argument(
+        "--cases", choices=("mutations", "extremes", "graphs", "tokenizers"), default="mutations", help="what to run"
+    )
     parser.add_argument("--replay", type=Path)
     options = parser.parse_args()
     if options.replay:

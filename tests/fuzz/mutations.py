@@ -11,6 +11,7 @@ from lxml import etree
 
 from fuzz.graphs import make_graph
 from fuzz.seeds import Seed, list_seeds
+from fuzz.tokenizers import make_tokenizer
 
 __all__ = ["make_case"]
 
@@ -83,6 +84,8 @@ def make_case(seed: int, number: int, kind: str = "mutations") -> Seed:
     """
     if kind == "graphs":
         return make_graph(seed, number)
+    if kind == "tokenizers":
+        return make_tokenizer(seed, number)
     rng = np.random.default_rng([seed, number])
     seeds = list_seeds()
     case = copy.deepcopy(seeds[int(rng.integers(len(seeds)))])

@@ -17,6 +17,7 @@ from irrun.runtime import passes
 #: Cases that run with the other tests; `fuzzer.py` runs any number.
 COUNT, BLOCK = 2000, 500
 GRAPHS = 200
+TOKENIZERS = 150
 
 
 @pytest.mark.parametrize("start", range(0, COUNT, BLOCK))
@@ -34,6 +35,16 @@ def test_kernels_agree_on_random_models(start, tmp_path):
     failures = [
         f"{outcome} in {save_failure(tmp_path, 0, number, outcome, 'graphs')}"
         for number, outcome in fuzz(0, GRAPHS // 4, start, workers=1, kind="graphs")
+        if outcome["kind"] in (*FAILURES, "wrapped")
+    ]
+    assert not failures, "\n".join(failures)
+
+
+def test_damaged_tokenizers(tmp_path):
+    pytest.importorskip("regex")
+    failures = [
+        f"{outcome} in {save_failure(tmp_path, 0, number, outcome, 'tokenizers')}"
+        for number, outcome in fuzz(0, TOKENIZERS, workers=1, kind="tokenizers")
         if outcome["kind"] in (*FAILURES, "wrapped")
     ]
     assert not failures, "\n".join(failures)

@@ -63,6 +63,17 @@ def test_added_tokens_are_symbols():
     assert rows == [[3, 50, 3], [50]]
 
 
+def test_tokens_that_consist_of_each_other():
+    tokens = ("a", "b", "c", "d", "e", "ab", "abc", "abcd")
+    merges = ["a b", "ab c", "abc d", "abcd e"]
+    assert encode_bpe(merges, ["abcde", "xabx"], tokens=tokens, added=[("abcde", 5)]) == [[5, 5]]
+
+
+def test_long_tokens_with_separators():
+    token = "▁" + "a" * 200 + "▁a"  # once took exponential time
+    assert encode_bpe(["a a"], [f"aa▁{token}"], tokens=("▁", "a", "aa", token)) == [[2, 0, 3]]
+
+
 @pytest.mark.parametrize(
     ("attributes", "expected"),
     [

@@ -29,6 +29,8 @@ def replace(pattern, replacement, *texts, **attributes):
         ("(a)|b", "<$1>", "ab", "ab"),  # a group without a match is an error, which leaves the text as it is
         ("a", "$1", "a", "a"),  # there is no such group
         ("(", "x", "(", "("),  # does not compile
+        ("a{" + "9" * 5000 + "}", "x", "a", "a"),
+        ("a", "$" + "9" * 5000, "a", "a"),
         (r"\u0041", "x", "A", "A"),  # PCRE2 does not know \u
         ("a", "123456789", "aaaa", "123456789" * 4),
         (".", "123456789", "aaaa", "123456789" * 4),
@@ -52,6 +54,12 @@ def test_matches_are_replaced(pattern, replacement, text, expected):
 
 def test_only_the_first_match_is_replaced():
     assert replace("a", "b", "aa", "ca", global_replace=False) == ["ba", "cb"]
+
+
+def test_bytes_of_replacements_remain():
+    for pattern in ("b", "[bc]", "b+"):
+        *_, chars = run("RegexNormalization", *to_strings("ab"), to_u8(pattern), np.frombuffer(b"[\xc0]", np.uint8))
+        assert chars.tobytes() == b"a[\xc0]"
 
 
 def test_skipped_strings_remain():
