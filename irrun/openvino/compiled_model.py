@@ -56,7 +56,7 @@ class CompiledModel:
             for ports, aliases in ((model.inputs, self._inputs), (model.outputs, self._outputs))
             for port, alias in zip(ports, aliases, strict=True)
         }
-        self._request: InferRequest | None = None
+        self._infer_request: InferRequest | None = None
         #: The threads of each process: after a fork, the child process has none of them.
         self._executors: dict[int, ThreadPoolExecutor] = {}
 
@@ -155,20 +155,20 @@ class CompiledModel:
         decode_strings: bool = True,
     ) -> OVDict:
         """Run once on a request that all calls share; see `InferRequest.infer`."""
-        if self._request is None:
-            self._request = self.create_infer_request()
-        return self._request.infer(inputs, share_inputs, share_outputs, decode_strings=decode_strings)
+        if self._infer_request is None:
+            self._infer_request = self.create_infer_request()
+        return self._infer_request.infer(inputs, share_inputs, share_outputs, decode_strings=decode_strings)
 
     def query_state(self) -> Any:
         """Return the variables of the request that all calls share."""
-        if self._request is None:
-            self._request = self.create_infer_request()
-        return self._request.query_state()
+        if self._infer_request is None:
+            self._infer_request = self.create_infer_request()
+        return self._infer_request.query_state()
 
     def reset_state(self) -> None:
         """Restore the variables of the request that all calls share."""
-        if self._request is not None:
-            self._request.reset_state()
+        if self._infer_request is not None:
+            self._infer_request.reset_state()
 
     def get_runtime_model(self) -> Model:
         """Return a copy of the model, which runs as it is."""

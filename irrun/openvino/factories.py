@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -39,6 +39,18 @@ _RENAMED = {
     "merge_repeated": "ctc_merge_repeated",
     "min_value": "min",
 }
+
+#: Functions that later opsets took over unchanged, although the operation has newer versions.
+_INHERITED = ("interpolate", "range")
+
+#: Inputs that are Constants where a program omits them: function, parameter, the first opset, the value.
+_DEFAULT_INPUTS: tuple[tuple[str, str, int, Any], ...] = (
+    ("non_max_suppression", "max_output_boxes_per_class", 1, np.int64(0)),
+    ("non_max_suppression", "iou_threshold", 1, np.float32(0)),
+    ("non_max_suppression", "score_threshold", 1, np.float32(0)),
+    ("non_max_suppression", "soft_nms_sigma", 9, np.float32(0)),
+    ("swish", "beta", 4, np.float32(1)),
+)
 
 #: Parameters that hold a dictionary of attributes.
 _DICT_PARAMETERS = ("attrs", "attributes")
@@ -172,13 +184,16 @@ def get_factory(name: str, opset: int) -> Callable[..., Node]:
     entries = [entry for entry in SIGNATURES.get(name, ()) if entry[0] <= opset]
     if not entries:
         raise AttributeError(f"module 'openvino.opset{opset}' has no attribute '{name}'")
-    _, operation_type, parameters = entries[-1]
-    operation = registry.find(operation_type, f"opset{opset}")
+    since, operation_type, parameters = entries[-1]
+    operation = registry.find(operation_type, f"opset{since if name in _INHERITED else opset}")
     assert operation is not None
-    return _make_factory(name, operation, parameters.split())
+    default_inputs = {p: value for function, p, first, value in _DEFAULT_INPUTS if function == name and first <= opset}
+    return _make_factory(name, operation, parameters.split(), default_inputs)
 
 
-def _make_factory(name: str, operation: Operation, declarations: Sequence[str]) -> Callable[..., Node]:
+def _make_factory(
+    name: str, operation: Operation, declarations: Sequence[str], default_inputs: Mapping[str, Any]
+) -> Callable[..., Node]:
     names = [declaration.partition("=")[0] for declaration in declarations]
     defaults = dict(d.split("=", 1) for d in declarations if "=" in d)
     attributes = {attribute.name for attribute in operation.attributes}
@@ -201,10 +216,10 @@ def _make_factory(name: str, operation: Operation, declarations: Sequence[str]) 
             elif parameter in attributes or _RENAMED.get(parameter) in attributes:
                 if value is not None:
                     bound[parameter if parameter in attributes else _RENAMED[parameter]] = value
-            elif isinstance(value, (list, tuple)) and any(isinstance(v, (Node, ConstOutput)) for v in value):
+            elif isinstance(value, (list, tuple, set)) and any(isinstance(v, (Node, ConstOutput)) for v in value):
                 inputs.extend(value)
             else:
-                inputs.append(value)
+                inputs.append(default_inputs.get(parameter) if value is None else value)
         if "dilations" in attributes and "strides" in bound:
             bound.setdefault("dilations", [1] * len(bound["strides"]))
         return create_node(operation.type, f"opset{operation.since}", inputs, bound, friendly_name)

@@ -44,8 +44,8 @@ class Model:
             if isinstance(parameters, str):
                 name = parameters
             sinks, parameters = [], sinks
-        _model_count += 1
         self._name = f"Model{_model_count}"
+        _model_count += 1
         self._friendly_name = name
         self._parameters: list[Node] = list(parameters or [])
         results = [results] if isinstance(results, (Node, ConstOutput)) else results
@@ -533,9 +533,8 @@ class Model:
 
 
 def _make_result(value: Any) -> Node:
-    if isinstance(value, Node) and value._type == "Result":
-        return value
-    return Node("Result", "opset1", [as_output(value)], {})
+    node = value if isinstance(value, Node) else value.get_node()
+    return node if node._type == "Result" else Node("Result", "opset1", [as_output(value)], {})
 
 
 def _name_tensor(node: Node) -> None:

@@ -60,7 +60,12 @@ class PortData:
         self.value: Value | None = None
 
 
-_counter = itertools.count()
+_counter = itertools.count(1)
+
+
+def skip_number() -> None:
+    """Take the number of a node that does not exist, so that the names of the next ones are those of OpenVINO."""
+    next(_counter)
 
 
 class NodeData:

@@ -191,6 +191,14 @@ def test_results_belong_to_the_caller_unless_shared(ov: Any, classifier: Path, i
     assert not np.array_equal(shared, before)
 
 
+def test_compiled_model_keeps_the_request_of_its_calls(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    """NNCF uses the attribute."""
+    compiled = ov.compile_model(classifier, "CPU")
+    assert compiled._infer_request is None
+    compiled(image)
+    assert isinstance(compiled._infer_request, ov.InferRequest)
+
+
 def test_loaned_results_do_not_change_later(ov: Any, classifier: Path, image: np.ndarray) -> None:
     request = ov.Core().compile_model(classifier, "CPU").create_infer_request()
     first = request.infer(image)["scores"]

@@ -288,3 +288,33 @@ def test_fixed_batch_in_front_of_a_matrix_product_follows_the_input(
 
     for batch in (3, 4):
         np.testing.assert_allclose(compute(irrun_ov, batch), compute(oracle, batch), 1e-5)
+
+
+def test_functions_create_the_operations_of_openvino(oracle: Any, irrun_ov: Any) -> None:
+    """Omitted inputs become Constants, and functions that later opsets took over create the first version."""
+    found = []
+    for ov in (oracle, irrun_ov):
+        ops = import_submodule(ov, "opset9")
+        x = ops.parameter([1, 3, 4, 4], np.float32)
+        boxes, scores = ops.parameter([1, 6, 4], np.float32), ops.parameter([1, 2, 6], np.float32)
+        shape = ops.constant(np.array([8, 8], np.int64))
+        attributes = {"axes": [2, 3], "mode": "nearest"}
+        index = ops.constant(np.array(3, np.int64))
+        nodes = [
+            ops.swish(x),
+            ops.non_max_suppression(boxes, scores),
+            import_submodule(ov, "opset5").non_max_suppression(boxes, scores),
+            import_submodule(ov, "opset8").interpolate(x, shape, attributes),
+            import_submodule(ov, "opset8").range(index, index, index),
+            ops.concat({x, ops.relu(x)}, 1),
+        ]
+        found.append([(n.get_type_info().version_id, [str(v.shape) for v in n.input_values()]) for n in nodes])
+    assert found[0] == found[1]
+
+
+def test_result_is_passed_as_an_output(ov: Any) -> None:
+    ops = import_submodule(ov, "opset8")
+    x = ops.parameter([2], np.float32)
+    model = ov.Model([ops.relu(x)], [x], "first")
+    again = ov.Model([model.output(0)], [x], "second")
+    assert [node.get_type_name() for node in again.get_ordered_ops()] == ["Parameter", "Relu", "Result"]

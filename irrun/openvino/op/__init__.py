@@ -16,6 +16,7 @@ from irrun.openvino.node import Node
 from irrun.openvino.op.control import if_op as if_op
 from irrun.openvino.op.control import loop as loop
 from irrun.openvino.op.control import tensor_iterator as tensor_iterator
+from irrun.openvino.ports import skip_number
 
 __all__ = ["Constant", "Parameter", "Result", "assign", "if_op", "loop", "read_value", "tensor_iterator"]
 
@@ -44,6 +45,7 @@ class Constant(metaclass=_NodeClass):
                 arguments = (keywords.pop(name), *arguments)
         if len(arguments) == 2:
             keywords["shared_memory"] = arguments[1]
+        skip_number()  # OpenVINO creates a Constant and copies it
         return make_constant(arguments[0], **keywords)
 
 
