@@ -11,7 +11,7 @@
 All runtimes run alternately on the same inputs, in one process, with the same number of threads. A ratio is the minimum
 time of irrun divided by that of OpenVINO with f32 precision. onnxruntime and the reference evaluator, which are slow or
 optional, take part with `--peers`. They run the same network exported to ONNX. "irrun auto" is what users get by
-default: kernels are compiled in the background after some runs.
+default: compiled kernels if an earlier model compiled them, and NumPy otherwise.
 """
 
 from __future__ import annotations
