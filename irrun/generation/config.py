@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from irrun.arguments import check_flag, describe_value
 from irrun.errors import InputError
+from irrun.generation.folder_files import MAX_TOKEN, read_object
 
 __all__ = ["GenerationConfig"]
 
+#: Most texts that are generated at once.
+MAX_TEXTS = 10_000
 #: When beam search ends, with the names that Hugging Face's `early_stopping` has for it.
 STOP_CRITERIA = {"early": True, "heuristic": False, "never": "never"}
 
@@ -93,9 +96,9 @@ class GenerationConfig:
             ("presence_penalty", -2, 2),
             ("frequency_penalty", -2, 2),
             ("rng_seed", 0, 2**32 - 1),
-            ("num_return_sequences", 1, math.inf),
-            ("num_beams", 1, math.inf),
-            ("num_beam_groups", 1, math.inf),
+            ("num_return_sequences", 1, MAX_TEXTS),
+            ("num_beams", 1, MAX_TEXTS),
+            ("num_beam_groups", 1, MAX_TEXTS),
             ("diversity_penalty", -math.inf, math.inf),
             ("length_penalty", -math.inf, math.inf),
             ("no_repeat_ngram_size", 0, math.inf),
@@ -103,16 +106,26 @@ class GenerationConfig:
             value = getattr(self, name)
             if value is None and name.startswith("max_"):
                 continue
-            _check_number(name, value)
+            _check_number(name, value, isinstance(getattr(type(self), name), int) or name.startswith("max_"))
             if not low <= value <= high:
                 limits = f"at least {low}" if high == math.inf else f"{low} to {high}"
-                raise InputError(f"{name} is {value}; expected {limits}")
+                raise InputError(f"{name} is {describe_value(value)}; expected {limits}")
         for name in ("temperature", "repetition_penalty"):
             _check_number(name, getattr(self, name))
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} is {getattr(self, name)}; expected a positive number")
-        if self.stop_criteria not in STOP_CRITERIA:
-            raise InputError(f"stop_criteria is {self.stop_criteria!r}; expected one of {', '.join(STOP_CRITERIA)}")
+        if not isinstance(self.stop_criteria, str) or self.stop_criteria not in STOP_CRITERIA:
+            shown = describe_value(self.stop_criteria)
+            raise InputError(f"stop_criteria is {shown}; expected one of {', '.join(STOP_CRITERIA)}")
+        for name in ("do_sample", "include_stop_str_in_output", "ignore_eos", "echo"):
+            check_flag(name, getattr(self, name))
+        for text in self.stop_strings:
+            if not isinstance(text, str):
+                raise InputError(f"stop_strings has {describe_value(text)}; expected texts")
+        for name, tokens in (("stop_token_ids", self.stop_token_ids), ("eos_token_id", (self.eos_token_id,))):
+            for token in tokens:
+                if token is not None and (type(token) is not int or not 0 <= token <= MAX_TOKEN):
+                    raise InputError(f"{name} is {describe_value(token)}; expected a token of 0 to {MAX_TOKEN}")
         self._check_beams()
 
     def _check_beams(self) -> None:
@@ -171,15 +184,7 @@ class GenerationConfig:
             InputError: The file is damaged.
         """
         path = folder / "generation_config.json"
-        if not path.exists():
-            return cls()
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {path}: {error}") from None
-        if not isinstance(values, dict):
-            raise InputError(f"{path}: expected a JSON object")
-        return cls().replace(values, str(path))
+        return cls().replace(read_object(path), str(path))
 
     def replace(self, values: Mapping[str, Any], source: str = "") -> GenerationConfig:
         """Return a copy with other values. Fields of a file that do not concern the generation are ignored.
@@ -204,10 +209,14 @@ class GenerationConfig:
                 continue
             default = fields[name].default
             if name == "eos_token_id" and isinstance(value, (list, tuple)):  # several tokens end a text
-                changes["stop_token_ids"] = (*changes.get("stop_token_ids", self.stop_token_ids), *map(int, value))
+                changes["stop_token_ids"] = (*changes.get("stop_token_ids", self.stop_token_ids), *value)
                 continue
-            if value is None and default is not None:
+            if (value is None and default is not None) or (source and name == "eos_token_id" and value == -1):
                 continue
+            if isinstance(default, tuple) and not isinstance(value, (list, tuple, set, frozenset)):
+                if not isinstance(value, (str, int)):
+                    raise InputError(f"{where}{name} is {describe_value(value)}; expected a list")
+                value = (value,)
             changes[name] = tuple(value) if isinstance(default, tuple) else value
             if name == "stop_criteria" and isinstance(value, str):
                 changes[name] = value.lower()
@@ -217,6 +226,6 @@ class GenerationConfig:
             raise InputError(f"{where}{error.message}") from None
 
 
-def _check_number(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{name} is {value!r}; expected a number")
+def _check_number(name: str, value: object, is_integer: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, int if is_integer else (int, float)):
+        raise InputError(f"{name} is {describe_value(value)}; expected {'an integer' if is_integer else 'a number'}")

@@ -99,9 +99,9 @@ class TextGenerator:
         self._model = self._settings.compile(read_model(find_file(self.folder, *MODELS)))
         check_language_model(self._model)
         config = GenerationConfig.read(self.folder)
-        token = self._tokenizer.get_info("eos_token_id")
-        if token is not None and token.isdigit() and config.eos_token_id is None and not config.stop_token_ids:
-            config = config.replace({"eos_token_id": int(token)})
+        token = self._tokenizer.get_token("eos_token_id")
+        if token is not None and config.eos_token_id is None and not config.stop_token_ids:
+            config = config.replace({"eos_token_id": token})
         self.config = config
         self._chat: ChatFormat | None = None
 

@@ -62,6 +62,7 @@ class Sampler:
             scores[[token for token in config.end_tokens if token < len(scores)]] = 0  # as in OpenVINO GenAI
         if config.repetition_penalty != 1:
             seen = np.array(sorted({*self._prompt, *self._counts}), np.int64)
+            seen = seen[seen < len(scores)]
             values = scores[seen].astype(np.float64)
             penalty = config.repetition_penalty
             scores[seen] = np.where(values >= 0, values / penalty, values * penalty)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.arguments import describe_value
 from irrun.errors import InputError
 
 __all__ = ["RATE", "FeatureExtractor", "read_sound"]
@@ -114,7 +115,7 @@ class FeatureExtractor:
         for name, limit in MAX_SIZES.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limit:
-                raise InputError(f"preprocessor_config.json: {name} is {value!r}; expected 1 to {limit}")
+                raise InputError(f"preprocessor_config.json: {name} is {describe_value(value)}; expected 1 to {limit}")
         if self.hop_length > self.chunk_length * self.sampling_rate:
             raise InputError(f"preprocessor_config.json: hop_length is {self.hop_length}, longer than a chunk")
 

@@ -126,6 +126,15 @@ class TextTokenizer:
                 return unescape(match[1])
         return None
 
+    def get_token(self, name: str) -> int | None:
+        """Return an entry of `rt_info` that is a token, or None.
+
+        Args:
+            name: The name, such as "eos_token_id".
+        """
+        text = self.get_info(name) or ""
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
     def encode(
         self, texts: Sequence[str], options: TokenizerOptions | None = None, pairs: Sequence[str] | None = None
     ) -> tuple[Array, Array]:

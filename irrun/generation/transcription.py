@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 from irrun.arguments import check_choice, check_flag, describe_value
 from irrun.errors import InputError, ModelError
 from irrun.generation.config import GenerationConfig
+from irrun.generation.folder_files import read_object
 from irrun.generation.sampling import Sampler
 from irrun.generation.sound import MAX_SIZES, FeatureExtractor, read_sound
 from irrun.generation.tokenization import TextTokenizer, TokenizerOptions, find_file
@@ -107,7 +107,7 @@ class TranscriptionConfig:
         Raises:
             InputError: The file is damaged.
         """
-        values = _read_json(folder / "generation_config.json")
+        values = read_object(folder / "generation_config.json")
         tasks = values.get("task_to_id") or {}
         found: dict[str, Any] = {
             name: values[name] for name in ("transcribe_token_id", "translate_token_id") if name in values
@@ -223,14 +223,14 @@ class SpeechRecognizer:
         self.tokenizer = TextTokenizer.read(path, self._settings)
         self.config = TranscriptionConfig.read(path)
         if self.config.generation.eos_token_id is None and not self.config.generation.stop_token_ids:
-            token = self.tokenizer.get_info("eos_token_id")
+            token = self.tokenizer.get_token("eos_token_id")
             if token is None:
                 raise InputError(f"{path} does not state the token that ends a text: eos_token_id")
-            self.config = self.config.replace({"eos_token_id": int(token)})
-        values = _read_json(path / "preprocessor_config.json")
+            self.config = self.config.replace({"eos_token_id": token})
+        values = read_object(path / "preprocessor_config.json")
         sizes = {name: values[name] for name in MAX_SIZES if name in values}
         self.extractor = FeatureExtractor(**sizes)
-        positions = _read_json(path / "config.json")
+        positions = read_object(path / "config.json")
         self._source_positions = _get_size(positions, "max_source_positions", 1500)
         self._target_positions = _get_size(positions, "max_target_positions", 448)
         self._encoder, self._decoder = self._settings.compile(encoder), self._settings.compile(decoder)
@@ -505,19 +505,6 @@ class _Writer:
         return bool(part) and self._streamer(part) is True
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file, or {} if it does not exist."""
-    if not path.exists():
-        return {}
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: expected a JSON object")
-    return values
-
-
 def _check_token(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
         raise InputError(f"{name} is {describe_value(value)}; expected a token, which is 0 or a positive integer")
@@ -526,7 +513,7 @@ def _check_token(name: str, value: object) -> None:
 def _get_size(values: Mapping[str, Any], name: str, default: int) -> int:
     value = values.get(name, default)
     if not isinstance(value, int) or value < 1:
-        raise InputError(f"config.json: {name} is {value!r}; expected a positive integer")
+        raise InputError(f"config.json: {name} is {describe_value(value)}; expected a positive integer")
     return value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
@@ -10,7 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from irrun import generation
+from irrun.arguments import describe_value
 from irrun.errors import IrrunError
+from irrun.generation.folder_files import read_object
 from irrun.generation.transcription import TranscriptionConfig
 from irrun.openvino_genai.enumerations import StopCriteria
 
@@ -27,7 +28,7 @@ def to_bool(value: Any) -> bool:
         TypeError: It is no flag.
     """
     if not isinstance(value, bool):
-        raise TypeError(f"expected a bool, found {value!r}")
+        raise TypeError(f"expected a bool, found {describe_value(value)}")
     return value
 
 
@@ -38,7 +39,7 @@ def to_number(value: Any) -> float:
         TypeError: It is no number.
     """
     if isinstance(value, (str, bytes)):
-        raise TypeError(f"expected a number, found {value!r}")
+        raise TypeError(f"expected a number, found {describe_value(value)}")
     return float(value)
 
 
@@ -49,7 +50,7 @@ def to_criteria(value: Any) -> StopCriteria:
         TypeError: It is none.
     """
     if not isinstance(value, StopCriteria):
-        raise TypeError(f"expected a StopCriteria, found {value!r}")
+        raise TypeError(f"expected a StopCriteria, found {describe_value(value)}")
     return value
 
 
@@ -60,7 +61,7 @@ def to_texts(value: Iterable[str]) -> set[str]:
         TypeError: It is something else.
     """
     if isinstance(value, str) or not all(isinstance(text, str) for text in value):
-        raise TypeError(f"expected a set of str, found {value!r}")
+        raise TypeError(f"expected a set of str, found {describe_value(value)}")
     return set(value)
 
 
@@ -104,7 +105,7 @@ class _Attributes:
         try:
             self.__dict__[name] = self._OPTIONS[name][1](value)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name}: incompatible value {value!r}: {error}") from None
+            raise TypeError(f"{name}: incompatible value {describe_value(value)}: {error}") from None
 
     def __getattr__(self, name: str) -> Any:  # for type checkers: options are in __dict__
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -170,9 +171,11 @@ class GenerationConfig(_Attributes):
 
     def _read(self, path: Path) -> None:
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RuntimeError(f"Failed to open '{path}' with generation config: {error}") from None
+            values = read_object(path)
+        except IrrunError as error:
+            raise RuntimeError(str(error)) from None
+        if not path.exists():
+            raise RuntimeError(f"Failed to open '{path}' with generation config")
         known = {name: value for name, value in values.items() if name in self._OPTIONS and value is not None}
         tasks = values.get("task_to_id")
         for task, token in tasks.items() if isinstance(tasks, dict) else ():
@@ -180,7 +183,8 @@ class GenerationConfig(_Attributes):
                 known[f"{task}_token_id"] = token
         tokens = known.pop("eos_token_id", None)
         if isinstance(tokens, list):
-            known["stop_token_ids"] = {*known.get("stop_token_ids", ()), *tokens}
+            stops = known.get("stop_token_ids", [])
+            known["stop_token_ids"] = [*stops, *tokens] if isinstance(stops, list) else stops
         if isinstance(tokens, list) and tokens:
             known["eos_token_id"] = tokens[0]
         elif isinstance(tokens, int):
@@ -372,7 +376,7 @@ def to_text(value: Any) -> str:
         TypeError: It is something else.
     """
     if not isinstance(value, str):
-        raise TypeError(f"expected a str, found {value!r}")
+        raise TypeError(f"expected a str, found {describe_value(value)}")
     return value
 
 

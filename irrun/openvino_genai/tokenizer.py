@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.generation.chat_template import ChatTemplateError, render_chat
+from irrun.generation.folder_files import SpecialTokens, find_chat_template
 from irrun.generation.tokenization import DETOKENIZER, TOKENIZER, TextTokenizer, TokenizerOptions
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
@@ -20,9 +20,6 @@ from irrun.openvino_genai.chat_history import ChatHistory
 __all__ = ["TokenizedInputs", "Tokenizer"]
 
 Array = np.ndarray[Any, Any]
-#: Special tokens, and files that state the chat template in its "chat_template".
-SPECIAL = ("pad", "bos", "eos")
-TEMPLATES = ("tokenizer_config.json", "processor_config.json", "chat_template.json")
 
 
 class TokenizedInputs:
@@ -63,9 +60,7 @@ class Tokenizer:
         names = ("tokenizer_weights", "detokenizer_model", "detokenizer_weights")
         parts = [*rest, *(kwargs.pop(name) for name in names[len(rest) :] if name in kwargs)]
         source = kwargs.pop("tokenizer_model", tokenizer_path)
-        self._texts: dict[str, str] = dict.fromkeys(SPECIAL, "")
-        self._ids = dict.fromkeys(SPECIAL, -1)
-        self._template = ""
+        folder: Path | None = None
         if len(parts) == len(names):
             models: tuple[Model | None, Model | None] = (_read(source, parts[0]), _read(parts[1], parts[2]))
         else:
@@ -77,52 +72,11 @@ class Tokenizer:
                 raise RuntimeError(f"Neither tokenizer nor detokenzier models were provided: {folder} has none")
             tokenizer, detokenizer = (read_model(path) if path.exists() else None for path in paths)
             models = tokenizer, detokenizer
-            self._read_folder(folder)
         self._tokenizer = TextTokenizer(*models)
-        for name in SPECIAL:
-            if (text := self._tokenizer.get_info(f"{name}_token_id")) and text.lstrip("-").isdigit():
-                self._ids[name] = int(text)
-        self._template = self._template or self._tokenizer.get_info("chat_template") or ""
-        self._original_template = self._template
-        for name in SPECIAL:
-            if self._ids[name] != -1 and not self._texts[name] and self._tokenizer.detokenizer is not None:
-                rows = np.array([[self._ids[name]]], np.int64)
-                self._texts[name] = self._tokenizer.decode(rows, skip_special_tokens=False)[0]
-            elif self._ids[name] == -1 and self._texts[name] and self._tokenizer.tokenizer is not None:
-                tokens, _ = self._tokenizer.encode([self._texts[name]])
-                self._ids[name] = int(tokens[0, -1])
-
-    def _read_folder(self, folder: Path) -> None:
-        """Read special tokens and the chat template from JSON files."""
-        config, special, tokenizer = (
-            _read_json(folder / name) for name in ("config.json", "special_tokens_map.json", "tokenizer_config.json")
-        )
-        for name in SPECIAL:
-            if isinstance(config.get(f"{name}_token_id"), int):
-                self._ids[name] = config[f"{name}_token_id"]
-            for values in (special, tokenizer):
-                value = values.get(f"{name}_token")
-                content = value.get("content") if isinstance(value, dict) else value if values is tokenizer else None
-                if isinstance(content, str) and not self._texts[name]:
-                    self._texts[name] = content
-        if tokenizer:
-            self._texts["pad"] = self._texts["pad"] or self._texts["eos"]
-            added = tokenizer.get("added_tokens_decoder", {})
-            for key, value in added.items() if isinstance(added, dict) else ():
-                content = value.get("content") if isinstance(value, dict) and key.isdecimal() else None
-                for name in SPECIAL:
-                    if self._ids[name] == -1 and self._texts[name] and content == self._texts[name]:
-                        self._ids[name] = int(key)
-            if added and self._ids["pad"] == -1:
-                self._ids["pad"] = self._ids["eos"]
-        for name in TEMPLATES:
-            template = _read_json(folder / name).get("chat_template")
-            if isinstance(template, list):  # several, by name
-                named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
-                template = named.get("default")
-            self._template = template if isinstance(template, str) else self._template
-        if (folder / "chat_template.jinja").exists():
-            self._template = (folder / "chat_template.jinja").read_text(encoding="utf-8")
+        special = SpecialTokens(self._tokenizer, folder)
+        self._ids, self._texts = special.ids, special.texts
+        template = None if folder is None else find_chat_template(folder)
+        self._template = self._original_template = template or self._tokenizer.get_info("chat_template") or ""
 
     @translate_errors
     def encode(
@@ -313,14 +267,3 @@ def _read(model: Any, weights: Any) -> Model:
     """Read a model from its content and its weights."""
     content = model.encode() if isinstance(model, str) else model
     return read_model(content, np.ascontiguousarray(weights.data) if isinstance(weights, Tensor) else weights)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file, or {} if it does not exist."""
-    if not path.exists():
-        return {}
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RuntimeError(f"cannot read {path}: {error}") from None
-    return values if isinstance(values, dict) else {}

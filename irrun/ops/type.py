@@ -227,10 +227,17 @@ def string_tensor_unpack_15(data: Array) -> tuple[Array, Array, Array]:
         Where each string begins and where it ends, i32 of the shape of `data`, and the text in UTF-8, u8
         [number of bytes].
 
+    Raises:
+        InputError: A string has a surrogate that stands for no byte.
+
     Spec:
         StringTensorUnpack-15
     """
-    encoded = [str(text).encode("utf-8", "surrogateescape") for text in data.reshape(-1).tolist()]
+    try:
+        encoded = [str(text).encode("utf-8", "surrogateescape") for text in data.reshape(-1).tolist()]
+    except UnicodeEncodeError as error:
+        code = ord(error.object[error.start])
+        raise InputError(f"a string has the surrogate U+{code:04X}, which UTF-8 cannot represent") from None
     bounds = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
     begins, ends = bounds[:-1].reshape(data.shape), bounds[1:].reshape(data.shape)
     return begins, ends, np.frombuffer(b"".join(encoded), np.uint8)

@@ -38,6 +38,7 @@ class SentencePieceModel:
         self._processor: Any = package.SentencePieceProcessor()
         if not content:
             raise InputError("the model of SentencePiece is empty")
+        _check_pieces(content)
         try:
             self._processor.LoadFromSerializedProto(content)
         except (RuntimeError, ValueError, OSError) as error:
@@ -161,6 +162,61 @@ class SpecialTokens:
             yield decoded[position:start].encode("utf-8", "surrogateescape"), self.ids[token]
             position = end
         yield decoded[position:].encode("utf-8", "surrogateescape"), None
+
+
+def _check_pieces(content: bytes) -> None:
+    """Check that no piece of a serialized model contains a null character, with which SentencePiece ends the process.
+
+    Raises:
+        InputError: One does.
+    """
+    if b"\0" not in content:
+        return
+    position, size = 0, len(content)
+    while position < size:
+        common = _COMMON_PIECE.match(content, position)  # a short message that begins with its piece
+        if common is not None and content[position + 3] <= content[position + 1] - 2:
+            begin, position = common.end(), position + 2 + content[position + 1]
+            if content.find(b"\0", begin, begin + content[begin - 1]) >= 0:
+                raise InputError("the model of SentencePiece has a piece with a null character")
+            if position - begin - content[begin - 1] == 5:  # only the score follows
+                continue
+            begin -= 2
+        else:
+            tag, begin, position = _read_field(content, position)
+            if tag != 0x0A:
+                continue
+        while begin < position:
+            tag, first, begin = _read_field(content, begin)
+            if tag == 0x0A and content.find(b"\0", first, begin) >= 0:
+                raise InputError("the model of SentencePiece has a piece with a null character")
+
+
+_COMMON_PIECE = re.compile(rb"\n[\x02-\x7f]\n[\0-\x7f]")
+
+
+def _read_field(content: bytes, position: int) -> tuple[int, int, int]:
+    """Return the tag of a field of a protocol buffer, and where its value begins and ends."""
+    tag, position = _read_number(content, position)
+    kind = tag & 7
+    if kind == 0:
+        return tag, position, _read_number(content, position)[1]
+    if kind == 2:
+        size, position = _read_number(content, position)
+        return tag, position, position + size
+    if kind in (1, 5):
+        return tag, position, position + (8 if kind == 1 else 4)
+    return tag, position, len(content)  # malformed, which SentencePiece says
+
+
+def _read_number(content: bytes, position: int) -> tuple[int, int]:
+    number = 0
+    for count in range(10):
+        byte = content[position + count] if position + count < len(content) else 0
+        number |= (byte & 0x7F) << (7 * count)
+        if byte < 0x80:
+            return number, position + count + 1
+    return number, position + 10
 
 
 def _make_piece(piece: str | bytes) -> bytes:
