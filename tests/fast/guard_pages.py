@@ -32,7 +32,7 @@ from irrun.fast.jit import (
     quantized_products,
 )
 from irrun.fast.jit import codes as formats
-from irrun.fast.jit.dot_products import use_portable_form
+from irrun.fast.jit.dot_products import use_form
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.quantized_epilogue import CodedOperand
 from irrun.fast.specialization import CallSite
@@ -217,6 +217,7 @@ if __name__ == "__main__":
     with use_threads(1), np.errstate(all="ignore"):
         run_kernels()
         run_quantized_kernels()
-        with use_portable_form():
-            run_quantized_kernels()
+        for form in ("pairs", "portable"):
+            with use_form(form):
+                run_quantized_kernels()
     print("done")

@@ -27,16 +27,33 @@ def keep_compiled_kernels(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
 
 
-@pytest.fixture(params=["processor", "portable"])
+@pytest.fixture(params=["processor", "pairs", "portable"])
 def form(request):
-    """Run a test with the form of products that the processor has, and with the portable form."""
-    from irrun.fast.jit.dot_products import use_portable_form
+    """Run a test with the form of products that the processor has, and with those of other processors."""
+    from irrun.fast.jit.dot_products import use_form
 
     if request.param == "processor":
         yield request.param
     else:
-        with use_portable_form():
+        with use_form(request.param):
             yield request.param
+
+
+def test_weights_are_split_where_sums_of_two_products_exceed_16_bits():
+    from irrun.fast.jit.dot_products import split_weights
+
+    values = np.array([-128, -127, -1, 0, 1, 2, 64, 65, 127], np.int8)
+    pairs = np.stack(np.meshgrid(values, values), -1).reshape(-1, 2)
+    codes = np.concatenate([pairs, pairs[::-1]], 1)
+    parts = split_weights(codes)
+    assert all(part.dtype == np.int8 for part in parts)
+    np.testing.assert_array_equal(sum(part.astype(int) for part in parts), codes)
+    for part in parts:
+        halves = part.reshape(-1, 2).astype(int)
+        assert 255 * np.maximum(halves, 0).sum(1).max() < 1 << 15
+        assert 255 * np.minimum(halves, 0).sum(1).min() >= -(1 << 15)
+    fits = np.abs(codes.reshape(-1, 2, 2).astype(int).sum(2)) <= 128
+    assert not parts[1].reshape(-1, 2, 2)[fits].any()
 
 
 def make_codes(levels):

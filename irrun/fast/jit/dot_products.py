@@ -9,16 +9,24 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
 
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import get_lanes, has_feature, verify_text
 
-__all__ = ["MAX_PRODUCTS", "DotProduct", "get_dot_product", "use_portable_form"]
+__all__ = ["MAX_PRODUCTS", "DotProduct", "get_dot_product", "split_weights", "use_form"]
+
+Array = np.ndarray[Any, Any]
 
 #: Products of a sum at most, so that it does not exceed i32: codes are less than 2^8 and weights within 2^7.
 MAX_PRODUCTS = (1 << 31) // (255 * 128) - 1
 
-_forces_portable = False
+#: Sums of two weights at most: with data of 255, the sum of two products is within i16.
+MAX_PAIR = ((1 << 15) - 1) // 255
+
+_forced = ""
 
 
 class DotProduct:
@@ -29,6 +37,8 @@ class DotProduct:
     """
 
     name = "portable"
+    #: Whether sums of two products must not exceed i16: see `split_weights`.
+    splits_weights = False
 
     def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:
         """Return what all products with a vector of data use."""
@@ -97,33 +107,96 @@ class _Vnni(DotProduct):
         return f.call(f"llvm.x86.avx512.vpdpbusd.{32 * sum_.lanes}", sum_.type, sum_, data[0], weights[0])
 
 
+class _Pairs(DotProduct):
+    """Products of bytes, whose sums of two are i16 and saturate: half as many instructions as without them."""
+
+    name = "pairs"
+    splits_weights = True
+
+    def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:
+        """Return the operand."""
+        return (f.convert("bitcast", data, f"<{4 * data.lanes} x i8>"),)
+
+    def prepare_weights(self, f: Function, weights: Value) -> tuple[Value, ...]:
+        """Return the operand."""
+        return self.prepare_data(f, weights)
+
+    def add(self, f: Function, sum_: Value, data: tuple[Value, ...], weights: tuple[Value, ...]) -> Value:
+        """Return the sum plus the products."""
+        halves = f"<{2 * sum_.lanes} x i16>"
+        names = (
+            ("avx512.pmaddubs.w.512", "avx512.pmaddw.d.512")
+            if sum_.lanes == 16
+            else ("avx2.pmadd.ub.sw", "avx2.pmadd.wd")
+        )
+        pairs = f.call(f"llvm.x86.{names[0]}", halves, data[0], weights[0])
+        return sum_ + f.call(f"llvm.x86.{names[1]}", sum_.type, pairs, f.coerce(1, halves))
+
+
+def split_weights(codes: Array) -> tuple[Array, Array]:
+    """Return two parts of weights, for each of which sums of two products do not exceed i16.
+
+    Args:
+        codes: i8, shape [..., 4].
+
+    Returns:
+        The parts, with the type and shape of `codes`, which is their sum. The second one is mostly 0.
+    """
+    pairs = codes.reshape(*codes.shape[:-1], 2, 2)
+    excess = pairs.sum(-1, dtype=np.int16)
+    excess -= np.clip(excess, -MAX_PAIR, MAX_PAIR)
+    second = np.zeros_like(pairs)
+    second[..., 0] = excess
+    return (pairs - second).reshape(codes.shape), second.reshape(codes.shape)
+
+
+def _is_accepted(form: DotProduct) -> bool:
+    """Return whether this version of LLVM has the instructions of a form."""
+    f = Function("probe", [("p", "ptr")], get_lanes())
+    value = f.load(f.parameters["p"], f.integers())
+    f.store(form.add(f, value, form.prepare_data(f, value), form.prepare_weights(f, value)), f.parameters["p"])
+    return verify_text(f.get_text())
+
+
 @functools.cache
 def _find_vnni() -> DotProduct | None:
     """Return the form that the processor and this version of LLVM have, or None."""
     lanes = get_lanes()
     if not (has_feature("avx512vnni") if lanes == 16 else lanes == 8 and has_feature("avxvnni")):
         return None
-    for has_byte_operands in (True, False):
-        form = _Vnni(has_byte_operands)
-        f = Function("probe", [("p", "ptr")], lanes)
-        value = f.load(f.parameters["p"], f.integers())
-        f.store(form.add(f, value, form.prepare_data(f, value), form.prepare_weights(f, value)), f.parameters["p"])
-        if verify_text(f.get_text()):
-            return form
-    return None
+    return next(filter(_is_accepted, (_Vnni(True), _Vnni(False))), None)
+
+
+@functools.cache
+def _find_pairs() -> DotProduct | None:
+    """Return the form that the processor and this version of LLVM have, or None."""
+    form = _Pairs()
+    has_bytes = has_feature("avx512bw") if get_lanes() == 16 else has_feature("avx2")
+    return form if has_bytes and _is_accepted(form) else None
 
 
 @contextmanager
-def use_portable_form() -> Iterator[None]:
-    """Use the portable form for kernels that are compiled meanwhile, for tests."""
-    global _forces_portable
-    previous, _forces_portable = _forces_portable, True
+def use_form(name: str) -> Iterator[None]:
+    """Use one form for kernels that are compiled meanwhile, for tests.
+
+    Args:
+        name: "portable", or "pairs" where weights can be split and the processor has it.
+    """
+    global _forced
+    previous, _forced = _forced, name
     try:
         yield
     finally:
-        _forces_portable = previous
+        _forced = previous
 
 
-def get_dot_product() -> DotProduct:
-    """Return the best form for this processor."""
-    return DotProduct() if _forces_portable else _find_vnni() or DotProduct()
+def get_dot_product(can_split: bool = False) -> DotProduct:
+    """Return the best form for this processor.
+
+    Args:
+        can_split: Whether the weights can be split.
+    """
+    form = None if _forced else _find_vnni()
+    if form is None and can_split and _forced != "portable":
+        form = _find_pairs()
+    return form or DotProduct()

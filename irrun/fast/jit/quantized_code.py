@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from irrun.fast.jit.code import Function, Value, Variable
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution import emit_rows
-from irrun.fast.jit.dot_products import DotProduct, get_dot_product
+from irrun.fast.jit.dot_products import DotProduct
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
 
@@ -133,14 +133,15 @@ def compile_packing() -> Kernel:
 PLACE = ("plane", "start", "row_count", "width", "columns")
 
 
-def compile_products(rows: int, vectors: int) -> Kernel:
-    """Return the kernel that multiplies a panel by the weights of channels and calls the epilogue for each four."""
-    return _compile_products(rows, vectors, get_dot_product())
-
-
 @functools.cache
-def _compile_products(rows: int, vectors: int, form: DotProduct) -> Kernel:
-    names = ("panel", "offsets", "weights", "bias", "block", "result", "operands", "epilogue")
+def compile_products(rows: int, vectors: int, form: DotProduct) -> Kernel:
+    """Return the kernel that multiplies a panel by the weights of channels and calls the epilogue for each four.
+
+    If the form splits weights, `starts` has the number of the first second part of each tile and of the one after its
+    last, `taps` the tap of each second part, and `others` its weights.
+    """
+    names = ["panel", "offsets", "weights", "bias", "block", "result", "operands", "epilogue"]
+    names += ["starts", "taps", "others"] if form.splits_weights else []
     integers = ("count", "pixels", "length", "first", "last", "channels", "panel_step", "channel", "row", *PLACE)
     f = Function("convolve_codes", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
@@ -159,7 +160,10 @@ def _compile_products(rows: int, vectors: int, form: DotProduct) -> Kernel:
         whole = (total - f.select(f.compare("eq", remainder, 0), f.integer(vectors), shorter)) * f.lanes
 
         def add_tile(
-            count: int, pixel: Value, mask: Value | None, sources: tuple[Value, Value, Value] = (panel, weights, bias)
+            count: int,
+            pixel: Value,
+            mask: Value | None,
+            sources: tuple[Value, Value, Value, Value] = (panel, weights, bias, index),
         ) -> None:
             _emit_tile(f, form, [row[:count] for row in sums], sources, pixel, mask)
 
@@ -196,20 +200,21 @@ def _emit_tile(
     f: Function,
     form: DotProduct,
     sums: Sequence[Sequence[Variable]],
-    sources: tuple[Value, Value, Value],
+    sources: tuple[Value, Value, Value, Value],
     pixel: Value,
     mask: Value | None,
 ) -> None:
     """Append the products of a tile; the last vector of pixels has a mask."""
     p = f.parameters
-    panel, weights, bias = sources
+    panel, weights, bias, index = sources
     rows, vectors = len(sums), len(sums[0])
     for r, row in enumerate(sums):
         start = f.splat(f.load(f.offset(bias, r), "i32"), f.integers())
         for variable in row:
             variable.set(start)
     base = f.offset(panel, pixel)
-    with f.loop(0, p["count"]) as tap:
+
+    def add_tap(tap: Value, factors: Value) -> None:
         source = f.offset(base, f.load(f.offset(p["offsets"], tap, "i64"), "i64"))
         data = [
             form.prepare_data(
@@ -217,11 +222,18 @@ def _emit_tile(
             )
             for i in range(vectors)
         ]
-        factors = f.offset(weights, tap * rows)
         for r, row in enumerate(sums):
             factor = form.prepare_weights(f, f.splat(f.load(f.offset(factors, r), "i32"), f.integers()))
             for vector, variable in zip(data, row, strict=True):
                 variable.set(form.add(f, variable.get(), vector, factor))
+
+    with f.loop(0, p["count"]) as tap:
+        add_tap(tap, f.offset(weights, tap * rows))
+    if form.splits_weights:
+        first, last = (f.load(f.offset(p["starts"], index + i, "i64"), "i64") for i in range(2))
+        with f.loop(first, last) as other:
+            tap = f.load(f.offset(p["taps"], other, "i64"), "i64")
+            add_tap(tap, f.offset(p["others"], other * rows))
     for r, row in enumerate(sums):
         target = f.offset(f.offset(p["block"], p["length"] * r), pixel)
         for i, variable in enumerate(row):

@@ -19,6 +19,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import get_lanes
 from irrun.fast.jit.convolution import Geometry
+from irrun.fast.jit.dot_products import get_dot_product, split_weights
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.quantized_code import (
     compile_packing,
@@ -76,6 +77,9 @@ class QuantizedConvolution:
         rows = self.tile[0]
         self.padded = self.out_channels + -self.out_channels % max(rows, 4)
         self.weights = [_pack_weights(group, rows) for group in filters]
+        self.form = get_dot_product(can_split=True)
+        #: Second parts of the weights of each group, as the kernel reads them.
+        self.others: list[list[Array]] = []
         self.bias = np.zeros((self.groups, self.padded), np.int32)
         own = np.zeros(self.groups * self.out_channels, np.int32)
         own[: self.channels] = bias
@@ -84,6 +88,11 @@ class QuantizedConvolution:
             # All groups are channels of one, each tile of which reads its own data.
             self.weights = [np.concatenate(self.weights)]
             self.bias = self.bias.reshape(1, -1)
+        if self.form.splits_weights:
+            for i, packed in enumerate(self.weights):
+                first, *second = _split_weights(packed, rows, self.in_quads * math.prod(kernel))
+                self.weights[i] = first
+                self.others.append(second)
 
     def make_function(
         self, batch: int, geometry: Geometry, pad: int, expression: Expression, is_coded: bool
@@ -125,6 +134,19 @@ def _pack_weights(codes: Array, rows: int) -> Array:
     padded[:count, :channels] = codes.reshape(count, channels, taps)
     order = padded.reshape(tiles, rows, quads, 4, taps).transpose(0, 2, 4, 1, 3)
     return np.ascontiguousarray(order).reshape(-1)
+
+
+def _split_weights(packed: Array, rows: int, taps: int) -> tuple[Array, Array, Array, Array]:
+    """Return packed weights in two parts, see `split_weights`: the first, and what is not 0 of the second.
+
+    Returns:
+        The first part; for each tile the number of its first second part, and of the one after its last; the tap of
+        each second part; and its weights [..., R, 4].
+    """
+    first, second = split_weights(packed.reshape(-1, taps, rows, 4))
+    tiles, used = np.nonzero(second.any((2, 3)))
+    starts = np.searchsorted(tiles, np.arange(len(first) + 1)).astype(np.int64)
+    return first.reshape(-1), starts, used.astype(np.int64), np.ascontiguousarray(second[tiles, used])
 
 
 class _Division:
@@ -187,7 +209,7 @@ class _Calls:
     ) -> None:
         self.convolution, self.geometry, self.division = convolution, geometry, division
         self.pad, self.epilogue = pad, epilogue
-        self.multiply, self.pack = compile_products(*convolution.tile), compile_packing()
+        self.multiply, self.pack = compile_products(*convolution.tile, convolution.form), compile_packing()
         self.scratch_size = 0
         self.offsets: dict[int, Array] = {}
 
@@ -231,6 +253,9 @@ class _Calls:
             get_address(c.bias) + 4 * (group * c.padded + left),
             *(SCRATCH, make_base(1), make_base(2), self.epilogue),
         )
+        if c.others:
+            starts, *others = map(get_address, c.others[group])
+            addresses = (*addresses, starts + left // tile_rows * 8, *others)
         shape = (1, pixels) if columns == row_size else (row_count, row_size)
         numbers = (
             *(taps, pixels, length, 0, right - left, valid, panel_step),
@@ -265,7 +290,7 @@ def _make_task(convolution: QuantizedConvolution, batch: int, geometry: Geometry
     count = min(division.part_count, len(pieces))
     parts = [pieces[len(pieces) * i // count : len(pieces) * (i + 1) // count] for i in range(count)]
     task = Task(map(itertools.chain.from_iterable, parts), calls.scratch_size)
-    task.keep(*calls.offsets.values(), *convolution.weights, convolution.bias)
+    task.keep(*calls.offsets.values(), *convolution.weights, convolution.bias, *itertools.chain(*convolution.others))
     return task
 
 

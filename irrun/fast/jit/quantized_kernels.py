@@ -410,7 +410,8 @@ def _list_formats(sources: Sequence[Source]) -> list[bool]:
 
 def _describe(kind: str, is_coded: bool) -> str:
     result = "codes" if is_coded else "f32"
-    return f"compiled: {kind} of 8-bit codes to {result}, sums in i32 ({get_dot_product().name})"
+    form = get_dot_product(can_split=kind != "product")
+    return f"compiled: {kind} of 8-bit codes to {result}, sums in i32 ({form.name})"
 
 
 def _to_codes(shape: Sequence[int]) -> tuple[int, ...]:
