@@ -7,6 +7,7 @@ quantization, with a KV cache in f32.
     python benchmarks/decoders.py                       # all weights, one and two threads
     python benchmarks/decoders.py int4 --threads 1 --tokens 512
     python benchmarks/decoders.py int8 --weights-memory 0
+    IRRUN_JIT=off python benchmarks/decoders.py         # kernels on NumPy; by default they are compiled
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from typing import Any
 
 import numpy as np
 
+os.environ.setdefault("IRRUN_JIT", "on")
+
 ROOT = Path(__file__).resolve().parents[1]
 
 PREFILL = 32
-#: Prefills, the first of which are slower: irrun compiles kernels in another thread.
+#: Prefills, the first of which are slower: irrun compiles kernels for their shapes.
 PREFILL_COUNT = 7
 #: Positions at which the time of a token is shown: the median of as many tokens before them as `WINDOW`.
 POSITIONS, WINDOW = (32, 128, 256, 512), 16

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("IRRUN_JIT", "off")
 
 import numpy as np
 import openvino as ov

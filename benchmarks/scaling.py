@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("IRRUN_JIT", "off")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import numpy as np

@@ -6,6 +6,7 @@
     python benchmarks/sequences.py --threads 2 --busy   # while another process keeps a core busy
     python benchmarks/sequences.py --threads 2 --alone  # irrun alone, with one and two threads in turns
     python benchmarks/sequences.py --growth             # time against iterations, lengths and batch sizes
+    IRRUN_JIT=off python benchmarks/sequences.py        # kernels on NumPy; by default they are compiled
 
 Both run the same files on the same inputs, in turns, in one process, with the same number of threads. Runs in different
 processes are not comparable on machines whose speed varies.
@@ -28,6 +29,7 @@ from statistics import geometric_mean
 THREADS = next((sys.argv[i + 1] for i, word in enumerate(sys.argv[:-1]) if word == "--threads"), "1")
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = THREADS  # before NumPy is imported
+os.environ.setdefault("IRRUN_JIT", "on")
 
 import numpy as np  # noqa: E402
 import openvino as ov  # noqa: E402
