@@ -12,6 +12,9 @@ __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
 
+#: Beams of all batches, and elements, up to which jumps of several steps are faster than single steps.
+MAX_JUMPING, MAX_JUMPS = 32, 1 << 14
+
 
 @specializes("GatherTree-1")
 def specialize_gather_tree(site: CallSite) -> SpecializedKernel:
@@ -27,6 +30,38 @@ def specialize_gather_tree(site: CallSite) -> SpecializedKernel:
         return site.call_plain(*inputs) if result is None else result
 
     return compute
+
+
+def _follow(parents: Array, own: Array) -> Array:
+    """Return the flat index of the element that each final beam is in at each step.
+
+    Args:
+        parents: The number of the beam before, among all beams of all batches, shape [T, COUNT].
+        own: The numbers of the beams.
+    """
+    paths = np.empty(parents.shape, np.intp)
+    paths[-1] = own
+    beam = paths[-1]
+    for parent, previous in zip(parents[:0:-1], paths[-2::-1], strict=True):
+        parent.take(beam, 0, previous, "clip")
+        beam = previous
+    paths += np.arange(0, paths.size, len(own))[:, np.newaxis]
+    return paths
+
+
+def _follow_by_jumps(parents: Array, own: Array) -> Array:
+    """Return what `_follow` returns, by jumps of 1, 2, 4 and more steps: few calls on all elements."""
+    steps, count = parents.shape
+    first = np.arange(-count, (steps - 1) * count, count)
+    jumps = (parents + first[:, np.newaxis]).reshape(-1)  # negative before the first step, where no path goes on
+    paths = np.empty(parents.shape, np.intp)
+    np.add(own, first[-1] + count, paths[-1])
+    done = 1
+    while done < steps:
+        jumps.take(paths[max(done - steps, -done) :], 0, paths[max(steps - 2 * done, 0) : steps - done], "clip")
+        jumps = jumps.take(jumps, 0, None, "clip")
+        done *= 2
+    return paths
 
 
 def _gather_tree(step_ids: Array, parent_ids: Array, max_seq_len: Array, end_token: Array) -> Array | None:
@@ -54,14 +89,8 @@ def _gather_tree(step_ids: Array, parent_ids: Array, max_seq_len: Array, end_tok
     if is_past_end is not None:
         np.copyto(parents, own, where=is_past_end)
 
-    # paths[time]: flat index of the beam that each final beam is in at that step
-    paths = np.empty((max_time, count), np.intp)
-    paths[-1] = own
-    beam = paths[-1]
-    for parent, previous in zip(parents[:0:-1], paths[-2::-1], strict=True):
-        parent.take(beam, 0, previous, "clip")
-        beam = previous
-    paths += np.arange(0, max_time * count, count)[:, np.newaxis]
+    jumps_pay = count <= MAX_JUMPING and parents.size <= MAX_JUMPS
+    paths = (_follow_by_jumps if jumps_pay else _follow)(parents, own)
     result = step_ids.reshape(-1).take(paths)
     end = end_token.reshape(())
     if is_past_end is not None:

@@ -19,7 +19,7 @@ def write_model(folder, type):
 
 
 @pytest.mark.parametrize("type", ["i32", "i64", "u8", "f32"])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (9, 1, 4), (5, 3, 2), (40, 2, 5), (3, 0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (9, 1, 4), (5, 3, 2), (40, 2, 5), (7, 3, 12), (3, 0, 2), (0, 1, 2)])
 def test_gather_tree(tmp_path, shape, type):
     path = write_model(tmp_path, type)
     fast, plain = irrun.compile_model(path), irrun.compile_model(path, optimize=False)
