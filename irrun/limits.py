@@ -23,6 +23,7 @@ __all__ = [
     "MemoryLimitError",
     "check_allocation",
     "check_empty",
+    "check_scratch",
     "collect_values",
     "find_owner",
     "format_size",
@@ -191,6 +192,7 @@ class MemoryBudget:
     Attributes:
         large: Bytes from which on arrays are checked one by one.
         limit: Bytes; None until it is determined.
+        scratch: Bytes that the kernel that runs allocates besides a result that it checks itself.
         used: Bytes of the large arrays that were alive when they were last counted, and of all later ones.
         sources: Lists of values that may be alive, each with the indices of those to count; None for all.
         collections: What kernels that are running have collected.
@@ -199,6 +201,7 @@ class MemoryBudget:
     def __init__(self, limit: int | None = None) -> None:
         self.large = LARGE if limit is None else min(LARGE, limit // LARGE_PART)
         self.limit = limit
+        self.scratch = 0
         self.used = 0
         self._stated = limit
         self.sources: list[tuple[Sequence[Array | None], Sequence[int] | None]] = []
@@ -378,6 +381,20 @@ def check_empty(shape: Sequence[int]) -> None:
         )
 
 
+def check_scratch(size: int) -> None:
+    """Check what a kernel allocates at the same time, where it depends on more than the sizes of inputs and results.
+
+    Args:
+        size: Bytes, of intermediate values and results that are not checked otherwise.
+
+    Raises:
+        MemoryLimitError: The current run has less left.
+    """
+    budget = _budget.get()
+    if budget is not None and size > budget.large:
+        budget.check(size)
+
+
 def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
     """Check the size of an array before it is allocated.
 
@@ -403,4 +420,4 @@ def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
             f"expected at most {limit / 2**30:.3g} GiB"
         )
     if budget is not None and required > budget.large:
-        budget.check(required)
+        budget.check(required + budget.scratch)

@@ -10,7 +10,7 @@ import numpy as np
 
 from irrun.deadlines import check_time
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import to_int_list, to_scalar
 from irrun.ops._support.blocks import BLOCK_ELEMENTS
 from irrun.ops._support.flops import Call, Counter
@@ -28,6 +28,9 @@ __all__ = [
 ]
 
 Reduction = Literal["sum", "mean"]
+
+#: Bytes that are allocated for each index: its bag, its place in the order of bags, and copies of these.
+INDEX_BYTES = 80
 
 
 def _count_bags(weights: int) -> Counter:
@@ -101,16 +104,17 @@ def embedding_bag_offsets_15(
     Spec:
         EmbeddingBagOffsets-15
     """
-    starts = to_int_list(offsets)
-    bounds = [*starts, indices.size]
-    if min(np.diff(bounds), default=0) < 0 or bounds[0] < 0:
-        raise InputError(f"offsets is {starts}, expected ascending numbers from 0 to {indices.size}")
-    first = starts[0] if starts else indices.size
+    check_scratch(INDEX_BYTES * indices.size)
+    bounds = np.append(offsets.astype(np.int64), indices.size)
+    sizes = np.diff(bounds)
+    if min(sizes.min(initial=0), bounds[0]) < 0:
+        raise InputError(f"offsets is {bounds[:-1].tolist()}, expected ascending numbers from 0 to {indices.size}")
+    first = bounds[0]
     if first > 0:  # indices before the first bag are not used
         indices = indices[first:]
         per_sample_weights = None if per_sample_weights is None else per_sample_weights[first:]
-    bags = np.repeat(np.arange(len(starts)), np.diff(bounds))
-    return _reduce_bags(emb_table, indices, bags, len(starts), default_index, per_sample_weights, reduction)
+    bags = np.repeat(np.arange(offsets.size), sizes)
+    return _reduce_bags(emb_table, indices, bags, offsets.size, default_index, per_sample_weights, reduction)
 
 
 @op("EmbeddingBagPackedSum", since=3, kind="reduction", shape="infer_packed_embedding_bag", flops=_count_bags(2))
@@ -165,6 +169,7 @@ def embedding_bag_packed_15(
         raise InputError(
             f"per_sample_weights has shape {list(per_sample_weights.shape)}, expected {list(indices.shape)}"
         )
+    check_scratch(INDEX_BYTES * indices.size)
     bags = np.repeat(np.arange(indices.shape[0]), indices.shape[1])
     weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     return _reduce_bags(emb_table, indices.reshape(-1), bags, indices.shape[0], None, weights, reduction)
@@ -206,6 +211,7 @@ def embedding_segments_sum_3(
     Spec:
         EmbeddingSegmentsSum-3
     """
+    check_scratch(INDEX_BYTES * indices.size)
     count = int(to_scalar(num_segments, "num_segments"))
     segments = segment_ids.astype(np.int64).reshape(-1)
     if segments.size and (segments.min() < 0 or segments.max() >= count):

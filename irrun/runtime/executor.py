@@ -227,6 +227,7 @@ class Executor:
         finally:
             running.pop()
             sources.pop()
+            self._state.memory.scratch = 0
         return list(self._get_results(values))
 
     @property
@@ -347,9 +348,10 @@ class Executor:
             MemoryLimitError: It exceeds the memory.
         """
         memory = self._state.memory
-        for size in estimate_allocations(instruction, values.__getitem__):
-            if size > memory.large:
-                memory.check(size)
+        for size, scratch in estimate_allocations(instruction, values.__getitem__):
+            if size + scratch > memory.large:
+                memory.check(size + scratch)
+            memory.scratch = 0 if size else scratch
 
     def _store_and_count(self, values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
         """Store the outputs of a step, and count the large ones."""

@@ -80,8 +80,8 @@ def create_guard(program: Program, instruction: Instruction, memory: MemoryBudge
     def large_results(inputs: tuple[tuple[Any, ...], ...]) -> list[int]:
         """Return the sizes of large results for the shapes and types of the variable inputs."""
         known = dict(zip(variables, itertools.starmap(_Described, inputs), strict=True))
-        sizes = estimate_allocations(instruction, lambda slot: known.get(slot, program.initial[slot]))
-        return [size for size in sizes if size > memory.large]
+        allocations = estimate_allocations(instruction, lambda slot: known.get(slot, program.initial[slot]))
+        return [sum(sizes) for sizes in allocations if sum(sizes) > memory.large]
 
     def check_results(values: list[Any]) -> None:
         for size in large_results[tuple([(values[slot].shape, values[slot].dtype) for slot in variables])]:
@@ -123,21 +123,25 @@ def _may_multiply(instruction: Instruction) -> bool:
     return not instruction.bodies and instruction.operation.kind in ("elementwise", "product")
 
 
-def estimate_allocations(instruction: Instruction, find: Callable[[int], Array | _Described | None]) -> Iterator[int]:
+def estimate_allocations(
+    instruction: Instruction, find: Callable[[int], Array | _Described | None]
+) -> Iterator[tuple[int, int]]:
     """Yield the bytes that an instruction, or each of those that it replaces, will allocate.
-
-    These are the outputs, and what a plain kernel allocates besides them. Other kernels allocate little, or count it.
 
     Args:
         instruction: The instruction.
         find: Returns the value of a slot.
+
+    Yields:
+        The bytes of the outputs, 0 where the kernel checks them itself, and the bytes that a plain kernel allocates
+        besides them. Other kernels allocate little, or check it.
     """
     for definition in instruction.plain or (instruction,):
         inputs = [find(slot) for slot in definition.inputs]
-        size = estimate_result(definition, inputs)
+        size, scratch = estimate_result(definition, inputs), 0
         if not instruction.plain and not instruction.bodies and not definition.operation.is_custom:
-            size += _estimate_scratch(definition.operation, [x for x in inputs if x is not None], size)
-        yield size
+            scratch = _estimate_scratch(definition.operation, [x for x in inputs if x is not None], size)
+        yield size, scratch
 
 
 def _estimate_scratch(operation: Operation, inputs: Sequence[Array | _Described], result: int) -> int:

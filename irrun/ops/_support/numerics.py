@@ -244,16 +244,14 @@ def apply_in_float64(
             block = slice(start, start + BLOCK_SIZES[1])
             result[block] = _apply_to_integers(function, flat[block], integers)
         return np.asarray(result.reshape(data.shape))
-    if data.dtype == np.float64:
-        return np.asarray(function(data))
     block_size = min(max(data.size // 16, BLOCK_SIZES[0]), BLOCK_SIZES[1])  # keeps the workspace below the data
     if data.size <= block_size:
-        return np.asarray(function(data.astype(np.float64))).astype(data.dtype)
+        return np.asarray(function(data.astype(np.float64, copy=False))).astype(data.dtype, copy=False)
     flat = data.reshape(-1)
     result = np.empty(flat.shape, data.dtype)
     for start in within_time(range(0, flat.size, block_size)):
         block = slice(start, start + block_size)
-        result[block] = function(flat[block].astype(np.float64))
+        result[block] = function(flat[block].astype(np.float64, copy=False))
     return np.asarray(result.reshape(data.shape))
 
 

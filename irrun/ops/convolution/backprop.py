@@ -8,7 +8,7 @@ import numpy as np
 
 from irrun.deadlines import within_time
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import to_int_list
 from irrun.ops._support.flops import count_transposed_convolution
 from irrun.ops._support.matrix_products import matmul
@@ -164,8 +164,11 @@ def group_convolution_backprop_data_1(
             begin = tuple(t - t // 2 if auto_pad == "same_upper" else t // 2 for t in total)
     if min(out) <= 0:
         raise InputError(f"the output would have the spatial shape {list(out)}")
+    channels = data.shape[0] * groups * filters.shape[2]
     for shape in (extent, out):
-        check_allocation((data.shape[0], groups, filters.shape[2], *shape), data.dtype)
+        check_allocation((channels, *shape), data.dtype)
+    products = math.prod((*kernel, *spatial))  # of one channel, in the smallest block
+    check_scratch((channels * (math.prod(extent) + math.prod(out)) + products) * data.itemsize)
     summed = _sum_windows(data.reshape(data.shape[0], groups, c_in, math.prod(spatial)), filters, windows)
     return pad_spatial(summed, [-b for b in begin], [o - n + b for o, n, b in zip(out, extent, begin, strict=True)])
 
