@@ -101,7 +101,7 @@ def _count_mvn(call: Call) -> int:
     return call.outputs[0].size * (5 if call.attributes["normalize_variance"] else 2)
 
 
-@op("MVN", since=2, kind="rowwise", is_overwritable=True, channel_axis=1, flops=_count_mvn)
+@op("MVN", since=2, scratch=1.75, kind="rowwise", is_overwritable=True, channel_axis=1, flops=_count_mvn)
 def mvn_2(
     data: Array,
     *,
@@ -130,7 +130,7 @@ def mvn_2(
     return mvn_6(data, axes, eps=eps, normalize_variance=normalize_variance, eps_mode="inside_sqrt")
 
 
-@op("MVN", since=6, kind="rowwise", is_overwritable=True, channel_axis=1, flops=_count_mvn)
+@op("MVN", since=6, scratch=1.75, kind="rowwise", is_overwritable=True, channel_axis=1, flops=_count_mvn)
 @compute_in_float32
 def mvn_6(
     data: Array,
@@ -171,7 +171,7 @@ def mvn_6(
     return centered
 
 
-@op("GRN", since=1, kind="rowwise", flops=3)
+@op("GRN", since=1, scratch=2.25, kind="rowwise", flops=3)
 def grn_1(data: Array, *, bias: float) -> Array:
     """Divide `data` by its Euclidean norm along the channels.
 

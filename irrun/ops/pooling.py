@@ -33,7 +33,16 @@ I64 = ELEMENT_TYPES["i64"]
 ALL_OUTPUTS = OutputCount(2)
 
 
-@op("MaxPool", since=1, kind="window", shape="infer_pooling", shaped_by=(), keeps_values=True, flops=count_taps())
+@op(
+    "MaxPool",
+    since=1,
+    scratch=2,
+    kind="window",
+    shape="infer_pooling",
+    shaped_by=(),
+    keeps_values=True,
+    flops=count_taps(),
+)
 @compute_in_float32
 def max_pool_1(
     data: Array,
@@ -74,6 +83,7 @@ def max_pool_1(
 @op(
     "MaxPool",
     since=14,
+    scratch=2,
     kind="window",
     shape="infer_pooling",
     shaped_by=(),
@@ -84,6 +94,7 @@ def max_pool_1(
 @op(
     "MaxPool",
     since=8,
+    scratch=2,
     kind="window",
     shape="infer_pooling",
     shaped_by=(),
@@ -148,7 +159,7 @@ def max_pool_8(
 @op(
     "AvgPool",
     since=14,
-    scratch=1.25,
+    scratch=2.5,
     kind="window",
     shape="infer_pooling",
     is_overwritable=True,
@@ -158,7 +169,7 @@ def max_pool_8(
 @op(
     "AvgPool",
     since=1,
-    scratch=1.25,
+    scratch=2.5,
     kind="window",
     shape="infer_pooling",
     is_overwritable=True,
@@ -212,7 +223,7 @@ def avg_pool_1(
 @op(
     "AvgPool",
     since=16,
-    scratch=1.25,
+    scratch=2.5,
     kind="window",
     shape="infer_pooling",
     is_overwritable=True,

@@ -17,7 +17,7 @@ __all__ = ["fake_convert_13", "fake_quantize_1"]
 @op(
     "FakeQuantize",
     since=1,
-    scratch=1,
+    scratch=1.5,
     kind="elementwise",
     shape="infer_quantization",
     has_levels=True,

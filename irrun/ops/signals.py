@@ -23,7 +23,7 @@ from irrun.ops._support.registry import op
 __all__ = ["dft_7", "idft_7", "irdft_9", "istft_16", "rdft_9", "stft_15"]
 
 
-@op("DFT", since=7, scratch=5, shape="infer_fourier_transform", flops=count_fourier_transform())
+@op("DFT", since=7, scratch=6.5, shape="infer_fourier_transform", flops=count_fourier_transform())
 @compute_in_float32
 def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of complex `data` along `axes`.
@@ -109,7 +109,7 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
 @op(
     "IRDFT",
     since=9,
-    scratch=1,
+    scratch=7.5,
     shape="infer_inverse_real_transform",
     flops=count_fourier_transform(is_real=True, is_inverse=True),
 )

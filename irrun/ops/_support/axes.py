@@ -7,10 +7,14 @@ from typing import Any
 
 from irrun.element_types import ElementType
 from irrun.errors import InputError
+from irrun.limits import check_scratch
 from irrun.ops._support.numerics import Array
 from irrun.shapes import MAX_RANK
 
 __all__ = ["normalize_axes", "normalize_axis", "read_axis", "to_int_list", "to_scalar", "to_shape"]
+
+#: Bytes of a Python integer and of the lists that refer to it.
+INTEGER_BYTES = 48
 
 
 def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
@@ -53,6 +57,7 @@ def to_int_list(values: Array) -> list[int]:
     Raises:
         InputError: The elements are not finite numbers.
     """
+    check_scratch(INTEGER_BYTES * values.size)
     try:
         return [int(v) for v in values.reshape(-1).tolist()]
     except (TypeError, ValueError, OverflowError):

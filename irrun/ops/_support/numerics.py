@@ -301,7 +301,10 @@ def round_half_away(x: Array) -> Array:
 def divide_toward_zero(x: Array, y: Array | int) -> Array:
     """Divide integers and round toward zero, as C does; NumPy rounds down."""
     quotient = np.asarray(x // y)
-    return np.asarray(quotient + ((quotient < 0) & (quotient * y != x)))
+    is_rounded = np.asarray(quotient * y != x)
+    is_rounded &= quotient < 0
+    quotient += is_rounded
+    return quotient
 
 
 def cast_to_integers(x: Array, dtype: np.dtype[Any]) -> Array:

@@ -9,9 +9,10 @@ import numpy as np
 
 from irrun.deadlines import within_time
 from irrun.errors import InputError
+from irrun.limits import check_scratch
 from irrun.ops._support.checks import check_shape, read_lengths
 from irrun.ops._support.numerics import Array
-from irrun.ops._support.recurrent_steps import Activation, GRUStep, project_input, split_gru_biases
+from irrun.ops._support.recurrent_steps import STEP_COPIES, Activation, GRUStep, project_input, split_gru_biases
 
 __all__ = ["Direction", "check_sequence_shapes", "run_gru_sequence", "run_sequence"]
 
@@ -97,12 +98,15 @@ def run_sequence(
     batch, time = X.shape[:2]
     lengths = read_lengths("sequence_lengths", sequence_lengths, batch, time)
     hidden = states[0].shape[2]
+    # Inputs are projected for a block of time steps, which takes less memory than X and Y.
+    size = batch * len(steps) * time * hidden
+    block_size = min(max(MIN_BLOCK_SIZE, (X.size + size) // max(1, 8 * batch * gates * hidden)), max(time, 1))
+    block_elements = block_size * (X.shape[2] + (gates + 1) * hidden)
+    check_scratch(X.itemsize * (size + batch * (block_elements + STEP_COPIES * gates * hidden)))
     Y = np.empty((batch, len(steps), time, hidden), X.dtype)
     last_states = [np.zeros_like(state) for state in states]
     if not Y.size:
         return Y, *last_states
-    # Inputs are projected for a block of time steps, which takes less memory than X and Y.
-    block_size = max(MIN_BLOCK_SIZE, (X.size + Y.size) // max(1, 8 * batch * gates * hidden))
     for d, step in enumerate(steps):
         current: tuple[Array, ...] = tuple(state[:, d] for state in states)
         for start in range(0, time, block_size):

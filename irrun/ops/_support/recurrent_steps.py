@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.limits import check_scratch
 from irrun.ops._support.checks import check_shape
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.special_functions import sigmoid
@@ -22,6 +23,7 @@ __all__ = [
     "GRU_ACTIVATIONS",
     "LSTM_ACTIVATIONS",
     "RNN_ACTIVATIONS",
+    "STEP_COPIES",
     "Activation",
     "GRUStep",
     "LSTMStep",
@@ -36,6 +38,9 @@ __all__ = [
 ]
 
 Activation = Callable[[Array], Array]
+
+#: Arrays of the size of all gates that a step allocates.
+STEP_COPIES = 4
 
 RNN_ACTIVATIONS = ["tanh"]
 GRU_ACTIVATIONS = ["sigmoid", "tanh"]
@@ -121,6 +126,7 @@ def check_cell_shapes(
     check_shape("initial_hidden_state", H, X.shape[0], hidden_size)
     check_shape("W", W, gates * hidden_size, X.shape[1])
     check_shape("R", R, gates * hidden_size, hidden_size)
+    check_scratch(STEP_COPIES * X.itemsize * X.shape[0] * gates * hidden_size)
     if B is not None:
         check_shape("B", B, biases * hidden_size)
 

@@ -156,7 +156,7 @@ def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return _divide_integers(np.mod, a, b)
 
 
-@op("Power", since=1, scratch=2.5, kind="elementwise", extremes="ends if nonnegative", flops=1, aliases=("Pow",))
+@op("Power", since=1, scratch=3, kind="elementwise", extremes="ends if nonnegative", flops=1, aliases=("Pow",))
 @compute_in_native_type
 @describes_binary("Numeric")
 def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:

@@ -19,7 +19,7 @@ __all__ = ["detection_output_1", "detection_output_8"]
 CodeType = Literal["caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"]
 
 
-@op("DetectionOutput", since=8, kind="selection", shape="infer_detection_output")
+@op("DetectionOutput", since=8, scratch=1.75, kind="selection", shape="infer_detection_output")
 def detection_output_8(
     box_logits: Array,
     class_preds: Array,
@@ -140,7 +140,7 @@ def detection_output_8(
     return result
 
 
-@op("DetectionOutput", since=1, kind="selection", shape="infer_detection_output")
+@op("DetectionOutput", since=1, scratch=1.75, kind="selection", shape="infer_detection_output")
 def detection_output_1(
     box_logits: Array,
     class_preds: Array,

@@ -33,7 +33,7 @@ F32 = np.float32
 LOG_LIMIT = math.log(1000.0 / 16.0)
 
 
-@op("Proposal", since=4, kind="selection", shape="infer_fixed_proposals", output_types=(0, 0))
+@op("Proposal", since=4, scratch=4, kind="selection", shape="infer_fixed_proposals", output_types=(0, 0))
 @compute_in_float32
 def proposal_4(
     class_probs: Array,
@@ -153,6 +153,7 @@ proposal_1 = op("Proposal", since=1, shape="infer_fixed_proposals")(_keep_first_
 @op(
     "ExperimentalDetectronGenerateProposalsSingleImage",
     since=6,
+    scratch=2.5,
     kind="selection",
     shape="infer_detectron_proposals",
     output_types=(0, 0),
@@ -207,7 +208,14 @@ def experimental_detectron_generate_proposals_single_image_6(
     return out_boxes, out_scores
 
 
-@op("GenerateProposals", since=9, kind="selection", shape="infer_proposals", output_types=(0, 0, "roi_num_type"))
+@op(
+    "GenerateProposals",
+    since=9,
+    scratch=2.5,
+    kind="selection",
+    shape="infer_proposals",
+    output_types=(0, 0, "roi_num_type"),
+)
 @compute_in_float32
 def generate_proposals_9(
     im_info: Array,

@@ -18,7 +18,7 @@ __all__ = ["deformable_psroi_pooling_1", "psroi_pooling_1"]
 MAX_GROUPED = 1 << 22
 
 
-@op("PSROIPooling", since=1, scratch=2, kind="window", shape="infer_position_sensitive_pooling")
+@op("PSROIPooling", since=1, scratch=8, kind="window", shape="infer_position_sensitive_pooling")
 @compute_in_float32
 def psroi_pooling_1(
     data: Array,
@@ -170,7 +170,7 @@ def _interpolate(data: Array, planes: Array, ys: Array, xs: Array) -> Array:
     return np.asarray(upper + (lower - upper) * down)
 
 
-@op("DeformablePSROIPooling", since=1, scratch=2, kind="window", shape="infer_deformable_pooling")
+@op("DeformablePSROIPooling", since=1, scratch=3.5, kind="window", shape="infer_deformable_pooling")
 @compute_in_float32
 def deformable_psroi_pooling_1(
     data: Array,

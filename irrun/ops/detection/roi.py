@@ -90,7 +90,7 @@ def roi_align_3(
     return result
 
 
-@op("ROIAlignRotated", since=15, kind="window", shape="infer_region_alignment", flops=_count_samples)
+@op("ROIAlignRotated", since=15, scratch=3.25, kind="window", shape="infer_region_alignment", flops=_count_samples)
 @compute_in_float32
 def roi_align_rotated_15(
     data: Array,

@@ -18,7 +18,7 @@ __all__ = ["multinomial_13"]
 @op(
     "Multinomial",
     since=13,
-    scratch=2,
+    scratch=7.25,
     kind="random",
     shape="infer_multinomial",
     shaped_by=(1,),

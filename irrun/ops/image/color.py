@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-@op("NV12toRGB", since=8, scratch=1, shape="infer_color_conversion", flops=6)
+@op("NV12toRGB", since=8, scratch=2, shape="infer_color_conversion", flops=6)
 @compute_in_float32
 def nv12_to_rgb_8(arg: Array, arg_uv: Array | None = None) -> Array:
     """Convert an NV12 image to RGB.
@@ -43,7 +43,7 @@ def nv12_to_rgb_8(arg: Array, arg_uv: Array | None = None) -> Array:
     return _convert_yuv_to_rgb(*_split_nv12(arg, arg_uv))
 
 
-@op("NV12toBGR", since=8, scratch=1, shape="infer_color_conversion", flops=6)
+@op("NV12toBGR", since=8, scratch=2, shape="infer_color_conversion", flops=6)
 @compute_in_float32
 def nv12_to_bgr_8(arg: Array, arg_uv: Array | None = None) -> Array:
     """Convert an NV12 image to BGR.
@@ -65,7 +65,7 @@ def nv12_to_bgr_8(arg: Array, arg_uv: Array | None = None) -> Array:
     return _convert_yuv_to_rgb(*_split_nv12(arg, arg_uv))[..., ::-1]
 
 
-@op("I420toRGB", since=8, scratch=1, shape="infer_color_conversion", flops=6)
+@op("I420toRGB", since=8, scratch=2.5, shape="infer_color_conversion", flops=6)
 @compute_in_float32
 def i420_to_rgb_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = None) -> Array:
     """Convert an I420 image to RGB.
@@ -88,7 +88,7 @@ def i420_to_rgb_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = 
     return _convert_yuv_to_rgb(*_split_i420(arg, arg_u, arg_v))
 
 
-@op("I420toBGR", since=8, scratch=1, shape="infer_color_conversion", flops=6)
+@op("I420toBGR", since=8, scratch=2.5, shape="infer_color_conversion", flops=6)
 @compute_in_float32
 def i420_to_bgr_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = None) -> Array:
     """Convert an I420 image to BGR.
@@ -111,7 +111,7 @@ def i420_to_bgr_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = 
     return _convert_yuv_to_rgb(*_split_i420(arg, arg_u, arg_v))[..., ::-1]
 
 
-@op("RGBtoNV12", since=17, scratch=1, shape="infer_color_subsampling", flops=6)
+@op("RGBtoNV12", since=17, scratch=2.75, shape="infer_color_subsampling", flops=6)
 @compute_in_float32
 def rgb_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Array, Array]:
     """Convert an RGB image to NV12. Each U and V is the mean over 2x2 pixels.
@@ -133,7 +133,7 @@ def rgb_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Ar
     return _convert_rgb_to_nv12(arg, single_plane)
 
 
-@op("BGRtoNV12", since=17, scratch=1, shape="infer_color_subsampling", flops=6)
+@op("BGRtoNV12", since=17, scratch=2.75, shape="infer_color_subsampling", flops=6)
 @compute_in_float32
 def bgr_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Array, Array]:
     """Convert a BGR image to NV12. Each U and V is the mean over 2x2 pixels.

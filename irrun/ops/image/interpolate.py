@@ -50,7 +50,7 @@ BLOCK_SIZE = 1 << 15
 @op(
     "Interpolate",
     since=1,
-    scratch=1.5,
+    scratch=2.25,
     kind="window",
     shape="infer_interpolation",
     shaped_by=(1,),
@@ -119,7 +119,7 @@ def _expand_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[in
 @op(
     "Interpolate",
     since=4,
-    scratch=1.5,
+    scratch=2.25,
     kind="window",
     shape="infer_interpolation",
     shaped_by=(1, 2, 3),
@@ -186,7 +186,7 @@ def interpolate_4(
 @op(
     "Interpolate",
     since=11,
-    scratch=1.5,
+    scratch=2.25,
     kind="window",
     shape="infer_interpolation",
     shaped_by=(1, 2),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import normalize_axis, read_axis
 from irrun.ops._support.flops import Call
 from irrun.ops._support.index_range import IndexRange
@@ -17,6 +17,9 @@ from irrun.ops._support.registry import op
 from irrun.shapes import get_broadcast_shape
 
 __all__ = ["gather_1", "gather_7", "gather_elements_6", "gather_nd_5", "gather_nd_8", "get_gather_range"]
+
+#: Bytes that Gather allocates for each index: copies in i64, and whether it is out of range.
+INDEX_BYTES = 28
 
 
 def get_gather_range(call: Call) -> IndexRange | None:
@@ -35,6 +38,7 @@ def get_gather_range(call: Call) -> IndexRange | None:
 @op(
     "Gather",
     since=1,
+    scratch=0,
     kind="movement",
     shape="infer_gather",
     gathers=True,
@@ -71,6 +75,7 @@ def gather_1(data: Array, indices: Array, axis: Array) -> Array:
 @op(
     "Gather",
     since=8,
+    scratch=0,
     kind="movement",
     shape="infer_gather",
     gathers=True,
@@ -84,6 +89,7 @@ def gather_1(data: Array, indices: Array, axis: Array) -> Array:
 @op(
     "Gather",
     since=7,
+    scratch=0,
     kind="movement",
     shape="infer_gather",
     gathers=True,
@@ -127,11 +133,12 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
             f"data {list(data.shape)} and indices {list(indices.shape)} differ in the first {batch_rank} dimensions"
         )
     size = data.shape[gather_axis]
+    shape = data.shape[:gather_axis] + indices.shape[batch_rank:] + data.shape[gather_axis + 1 :]
+    check_allocation(shape, data.dtype)
+    check_scratch(math.prod(shape) * data.itemsize + INDEX_BYTES * indices.size)
     index = wrap_negative_indices(indices, size)
     outside = (index < 0) | (index >= size)
     has_outside = bool(outside.any())
-    shape = data.shape[:gather_axis] + indices.shape[batch_rank:] + data.shape[gather_axis + 1 :]
-    check_allocation(shape, data.dtype)
     if has_outside:
         if size == 0:
             return allocate_zeros(shape, data.dtype)
@@ -177,7 +184,7 @@ def gather_elements_6(data: Array, indices: Array, *, axis: int) -> Array:
     return np.take_along_axis(data, normalize_indices(indices, data.shape[axis]), axis=axis)
 
 
-@op("GatherND", since=8, scratch=1.5, kind="movement", shape="infer_gather_nd", flops=0)
+@op("GatherND", since=8, scratch=2.5, kind="movement", shape="infer_gather_nd", flops=0)
 def gather_nd_8(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     """Take elements or slices of `data` at coordinates, separately for each batch.
 
@@ -233,7 +240,7 @@ def _broadcast_batches(data: Array, indices: Array, batch_dims: int) -> tuple[Ar
     return np.broadcast_to(data, shapes[0]), np.broadcast_to(indices, shapes[1])
 
 
-@op("GatherND", since=5, scratch=1.5, kind="movement", shape="infer_gather_nd", flops=0)
+@op("GatherND", since=5, scratch=2.5, kind="movement", shape="infer_gather_nd", flops=0)
 def gather_nd_5(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     """Take elements or slices of `data` at coordinates, and flatten the batch dimensions of the result.
 

@@ -13,7 +13,7 @@ from irrun.ops._support.registry import op
 __all__ = ["gather_tree_1"]
 
 
-@op("GatherTree", since=1, scratch=1.5, kind="movement", shape="infer_gather_tree", flops=0)
+@op("GatherTree", since=1, scratch=2.5, kind="movement", shape="infer_gather_tree", flops=0)
 def gather_tree_1(step_ids: Array, parent_ids: Array, max_seq_len: Array, end_token: Array) -> Array:
     """Reconstruct complete beams from the ids of each step and the parent beams.
 

@@ -20,7 +20,15 @@ from irrun.ops._support.registry import op
 __all__ = ["col2im_15", "extract_image_patches_3"]
 
 
-@op("Col2Im", since=15, kind="movement", shape="infer_column_images", shaped_by=(1, 2), flops=count_inputs(1))
+@op(
+    "Col2Im",
+    since=15,
+    scratch=1.5,
+    kind="movement",
+    shape="infer_column_images",
+    shaped_by=(1, 2),
+    flops=count_inputs(1),
+)
 @compute_in_float32
 def col2im_15(
     data: Array,

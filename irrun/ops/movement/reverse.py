@@ -46,7 +46,7 @@ def reverse_1(data: Array, axis: Array, *, mode: Literal["index", "mask"]) -> Ar
 @op(
     "ReverseSequence",
     since=1,
-    scratch=3.5,
+    scratch=4.25,
     kind="movement",
     shape="infer_reverse_sequence",
     shaped_by=(),

@@ -15,7 +15,7 @@ from irrun.ops._support.registry import op
 __all__ = ["ctc_greedy_decoder_1", "ctc_greedy_decoder_seq_len_6", "ctc_loss_4"]
 
 
-@op("CTCGreedyDecoder", since=1, kind="selection", shape="infer_ctc_decoder")
+@op("CTCGreedyDecoder", since=1, scratch=1.5, kind="selection", shape="infer_ctc_decoder")
 @compute_in_float32
 def ctc_greedy_decoder_1(data: Array, sequence_mask: Array, *, ctc_merge_repeated: bool = True) -> Array:
     """Decode the most probable class of each time step, without blanks.
@@ -114,7 +114,7 @@ def _compact(values: Array, keep: Array, fill_value: int) -> tuple[Array, Array]
     return compacted, counts
 
 
-@op("CTCLoss", since=4, shape="infer_ctc_loss")
+@op("CTCLoss", since=4, scratch=4, shape="infer_ctc_loss")
 @compute_in_float32
 def ctc_loss_4(
     logits: Array,

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import normalize_axis, to_scalar
 from irrun.ops._support.flops import Call
 from irrun.ops._support.index_range import IndexRange
@@ -15,6 +15,9 @@ from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 
 __all__ = ["one_hot_1", "one_hot_16"]
+
+#: Bytes that are allocated for each index: its position and its row, and whether it is in range.
+INDEX_BYTES = 28
 
 
 def _get_index_range(call: Call) -> IndexRange | None:
@@ -29,6 +32,7 @@ def _get_index_range(call: Call) -> IndexRange | None:
 @op(
     "OneHot",
     since=1,
+    scratch=0,
     kind="movement",
     shape="infer_one_hot",
     shaped_by=(1,),
@@ -62,6 +66,7 @@ def one_hot_1(indices: Array, depth: Array, on_value: Array, off_value: Array, *
 @op(
     "OneHot",
     since=16,
+    scratch=0,
     kind="movement",
     shape="infer_one_hot",
     shaped_by=(1,),
@@ -106,6 +111,7 @@ def one_hot_16(
         if value.size != 1:
             raise InputError(f"{name} has shape {list(value.shape)}, expected a scalar")
     check_allocation((*indices.shape, length), on_value.dtype)
+    check_scratch(indices.size * (length * on_value.itemsize + INDEX_BYTES))
     positions = indices.astype(np.int64)
     if negative_indices_mode == "normalize":
         positions = np.where(positions < 0, positions + length, positions)

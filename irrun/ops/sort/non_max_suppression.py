@@ -32,6 +32,7 @@ I64 = ELEMENT_TYPES["i64"]
 @op(
     "NonMaxSuppression",
     since=5,
+    scratch=3.25,
     kind="selection",
     shape="infer_suppression",
     output_types=("output_type", "f32", "output_type"),
@@ -39,6 +40,7 @@ I64 = ELEMENT_TYPES["i64"]
 @op(
     "NonMaxSuppression",
     since=9,
+    scratch=3.25,
     kind="selection",
     shape="infer_suppression",
     output_types=("output_type", "f32", "output_type"),
@@ -117,11 +119,19 @@ def non_max_suppression_5(
 @op(
     "NonMaxSuppression",
     since=3,
+    scratch=3.25,
     kind="selection",
     shape="infer_padded_suppression_per_image",
     output_types=("output_type",),
 )
-@op("NonMaxSuppression", since=4, kind="selection", shape="infer_padded_suppression", output_types=("output_type",))
+@op(
+    "NonMaxSuppression",
+    since=4,
+    scratch=3.25,
+    kind="selection",
+    shape="infer_padded_suppression",
+    output_types=("output_type",),
+)
 def non_max_suppression_3(
     boxes: Array,
     scores: Array,
@@ -170,7 +180,14 @@ def non_max_suppression_3(
     return selected
 
 
-@op("NonMaxSuppression", since=1, kind="selection", shape="infer_padded_suppression_per_image", output_types=("i64",))
+@op(
+    "NonMaxSuppression",
+    since=1,
+    scratch=3.25,
+    kind="selection",
+    shape="infer_padded_suppression_per_image",
+    output_types=("i64",),
+)
 def non_max_suppression_1(
     boxes: Array,
     scores: Array,
@@ -218,6 +235,7 @@ def non_max_suppression_1(
 @op(
     "NMSRotated",
     since=13,
+    scratch=3,
     kind="selection",
     shape="infer_rotated_suppression",
     output_types=("output_type", "f32", "output_type"),
