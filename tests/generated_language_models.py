@@ -26,7 +26,7 @@ def build_decoder(
         heads: Number of heads of queries.
         groups: Number of heads of keys and values.
         size: Number of features of a token.
-        cache: One of CACHES.
+        cache: One of CACHES, or "inputs of f16".
         inputs: Which of position_ids and token_type_ids it has, besides input_ids and attention_mask.
         seed: Seed of the weights.
         fused: Whether attention is one operation.
@@ -69,12 +69,16 @@ def build_decoder(
                 past = ops.gather(variable, parameters["beam_idx"], number(0))
         elif cache == "inputs":
             past = parameters[name] = parameter(name, [-1, groups, -1, head], np.float32)
+        elif cache == "inputs of f16":
+            parameters[name] = parameter(name, [-1, groups, -1, head], np.float16)
+            past = ops.convert(parameters[name], "f32")
         values = values if past is None else ops.concat([past, values], 2)
         if cache.startswith("variables"):
             sinks.append(ops.assign(values, name))
-        elif cache == "inputs":
-            values.output(0).set_names({name.replace("past_key_values", "present")})
-            results.append(ops.result(values))
+        elif cache.startswith("inputs"):
+            present = values if cache == "inputs" else ops.convert(values, "f16")
+            present.output(0).set_names({name.replace("past_key_values", "present")})
+            results.append(ops.result(present))
         if groups == heads:
             return values
         shape = ops.concat([batch, number([groups, heads // groups]), total_as_list, number([head])], 0)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from irrun.errors import ModelError
-from irrun.ir.model import TensorSpec
+from irrun.ir.graph import Layer
+from irrun.ir.model import Model, TensorSpec
 from irrun.runtime.executor import Observer
+from irrun.runtime.options import RunSettings
 from irrun.runtime.request import CompiledModel
 
-__all__ = ["Decoder", "check_language_model"]
+__all__ = ["Decoder", "compile_language_model"]
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +32,7 @@ class Decoder:
     with neither gets all tokens in each run.
 
     Args:
-        compiled: The model, which `check_language_model` accepts.
+        compiled: The model, which `compile_language_model` returns.
         timeout: Seconds that each run may take.
         observers: Called after each instruction.
     """
@@ -42,6 +45,15 @@ class Decoder:
         self._specs = {_get_name(spec): spec for spec in compiled.inputs}
         self._cache = {name: _make_empty(spec) for name, spec in self._specs.items() if name.startswith(PAST)}
         self._variables = self._request.query_state()
+        empty = {
+            layer.attributes["variable_id"]: layer.outputs[0].shape
+            for layer in compiled.model.graph.layers
+            if layer.reads_variable and not layer.inputs and layer.outputs
+        }
+        for variable in self._variables:
+            shape = empty.get(variable.name)
+            if shape is not None and len(shape) and not shape[0].is_static:
+                variable.state = np.zeros((1, *shape.get_min_shape()[1:]), variable.state.dtype)
         self._tokens = np.zeros((1, 0), np.int64)
 
     def run(self, tokens: Sequence[Sequence[int]], rows: Sequence[int]) -> Array:
@@ -85,25 +97,48 @@ class Decoder:
             variable.state = variable.state[rows]
 
 
-def check_language_model(compiled: CompiledModel) -> None:
-    """Check the inputs and outputs of a language model.
+def compile_language_model(model: Model, settings: RunSettings) -> CompiledModel:
+    """Compile a language model. A cache in inputs and outputs is kept in variables, which grow in place.
 
     Args:
-        compiled: The model.
+        model: The model.
+        settings: How it is compiled.
 
     Raises:
         ModelError: It has other inputs, no output "logits", or no output for an input of the cache.
     """
-    path = compiled.model.path
-    names = [_get_name(spec) for spec in compiled.inputs]
+    _check(model)
+    return settings.compile(_keep_cache(model))
+
+
+def _keep_cache(model: Model) -> Model:
+    """Return a model whose cache is in variables of f32; the model itself if its cache has another type."""
+    pasts = {_get_name(spec): spec for spec in model.inputs if _get_name(spec).startswith(PAST)}
+    presents = {name: spec.layer for spec in model.outputs for name in spec.names}
+    changed: dict[int, Layer] = {}
+    for name, spec in pasts.items():
+        assigned = presents[PRESENT + name.removeprefix(PAST)]
+        if str(spec.element_type) != "f32" or spec.partial_shape is None or assigned.id in changed:
+            return model
+        attributes = {"variable_id": name, "variable_type": "f32", "variable_shape": str(spec.partial_shape)}
+        changed[spec.layer.id] = replace(spec.layer, type="ReadValue", version="opset6", attributes=attributes)
+        changed[assigned.id] = replace(assigned, type="Assign", version="opset6", attributes={"variable_id": name})
+    layers = [changed.get(layer.id, layer) for layer in model.graph.layers]
+    return replace(model, graph=replace(model.graph, layers=layers))
+
+
+def _check(model: Model) -> None:
+    """Check the inputs and outputs of a language model."""
+    path = model.path
+    names = [_get_name(spec) for spec in model.inputs]
     if "input_ids" not in names or any(name not in INPUTS and not name.startswith(PAST) for name in names):
         expected = f"input_ids and any of {', '.join(INPUTS)} and {PAST}..."
         raise ModelError(f"the inputs of the language model are {', '.join(names)}; expected {expected}", path=path)
-    found = {name for spec in compiled.outputs for name in spec.names}
+    found = {name for spec in model.outputs for name in spec.names}
     needed = ["logits", *(PRESENT + name.removeprefix(PAST) for name in names if name.startswith(PAST))]
     for name in needed:
         if name not in found:
-            shown = ", ".join(spec.any_name for spec in compiled.outputs)
+            shown = ", ".join(spec.any_name for spec in model.outputs)
             raise ModelError(f"the language model has no output {name}; found {shown}", path=path)
 
 

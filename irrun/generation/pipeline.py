@@ -15,7 +15,7 @@ from irrun.deadlines import Deadline, end_at
 from irrun.errors import InputError
 from irrun.generation.beam_search import search_beams
 from irrun.generation.config import GenerationConfig
-from irrun.generation.decoder import Decoder, check_language_model
+from irrun.generation.decoder import Decoder, compile_language_model
 from irrun.generation.sampling import Sampler
 from irrun.generation.tokenization import TextTokenizer, TokenizerOptions, find_file
 from irrun.ir.model import Model
@@ -96,8 +96,7 @@ class TextGenerator:
         self.folder = Path(folder)
         self._settings = RunSettings(**options)
         self._tokenizer = TextTokenizer.read(self.folder, self._settings)
-        self._model = self._settings.compile(read_model(find_file(self.folder, *MODELS)))
-        check_language_model(self._model)
+        self._model = compile_language_model(read_model(find_file(self.folder, *MODELS)), self._settings)
         config = GenerationConfig.read(self.folder)
         token = self._tokenizer.get_token("eos_token_id")
         if token is not None and config.eos_token_id is None and not config.stop_token_ids:

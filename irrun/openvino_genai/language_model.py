@@ -11,7 +11,7 @@ import numpy as np
 
 from irrun.generation.beam_search import search_beams
 from irrun.generation.config import GenerationConfig
-from irrun.generation.decoder import Decoder, check_language_model
+from irrun.generation.decoder import Decoder, compile_language_model
 from irrun.generation.sampling import Sampler
 from irrun.ir.model import Model
 from irrun.openvino_genai.enumerations import GenerationFinishReason, StreamingStatus
@@ -58,8 +58,7 @@ class LanguageModel:
     """
 
     def __init__(self, model: Model, settings: RunSettings, tokenizer: Tokenizer) -> None:
-        self._compiled = settings.compile(model)
-        check_language_model(self._compiled)
+        self._compiled = compile_language_model(model, settings)
         self._tokenizer = tokenizer
 
     def generate(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from generated_folders import copy_tokenizer
 from generated_language_models import CACHES, build_decoder
 
+import irrun
 import irrun.openvino as ov
 from irrun.generation import TextGenerator
+from irrun.generation.decoder import Decoder, compile_language_model
+from irrun.runtime.options import DEFAULT_SETTINGS
 
 PROMPT = "Once there was a clever cat"
 WORDS = 400
@@ -92,3 +96,18 @@ def test_texts_do_not_depend_on_where_the_cache_is(tmp_path, inputs):
     assert len(texts[0][0][0]) > 20
     assert len(set(texts[0][1])) > 1
     assert all(text == texts[0] for text in texts)
+
+
+@pytest.mark.parametrize("is_f32", [True, False])
+def test_caches_in_inputs_of_f32_become_variables(tmp_path, is_f32):
+    model = build_decoder(size=16, heads=2, groups=2, cache="inputs" if is_f32 else "inputs of f16")
+    path = write_folder(tmp_path, model) / "openvino_model.xml"
+    compiled = compile_language_model(irrun.read_model(path), DEFAULT_SETTINGS)
+    pasts = [spec for spec in compiled.inputs if any("past" in name for name in spec.names)]
+    assert len(pasts) == (0 if is_f32 else 2)
+    decoder = Decoder(compiled)
+    scores = [decoder.run([[20, 30]], [0]), decoder.run([[40], [50]], [0, 0]), decoder.run([[60], [60]], [1, 0])]
+    whole = Decoder(compiled).run([[20, 30, 50, 60]], [0])
+    assert [score.shape for score in scores] == [(1, 128), (2, 128), (2, 128)]
+    np.testing.assert_allclose(scores[2][0], whole[0], rtol=1e-4 if is_f32 else 1e-2, atol=1e-5 if is_f32 else 1e-2)
+    assert len(compiled.create_infer_request().query_state()) == (2 if is_f32 else 0)
