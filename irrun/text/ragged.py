@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import LARGE, check_allocation
 
 __all__ = [
     "check_integers",
     "check_ranges",
+    "check_size",
     "check_strings",
     "expand_ranges",
     "gather_ranges",
@@ -32,6 +33,8 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
+#: Bytes of an empty string as an object in a list.
+STRING_BYTES = 48
 #: The last byte of `chars` that an i32 can address.
 MAX_BYTES = (1 << 31) - 1
 #: As many ranges are checked faster one by one.
@@ -104,9 +107,25 @@ def make_bounds(lengths: Iterable[int], shape: Sequence[int]) -> tuple[Array, Ar
 
 
 def list_strings(begins: Array, ends: Array, chars: Array) -> list[bytes]:
-    """Return strings as bytes, which are checked before."""
+    """Return strings as bytes, whose bounds are checked before.
+
+    Raises:
+        InputError: They exceed the memory limit, as strings may that overlap.
+    """
+    check_size(begins, ends, chars)
     text = chars.tobytes()
     return [text[a:b] for a, b in zip(begins.reshape(-1).tolist(), ends.reshape(-1).tolist(), strict=True)]
+
+
+def check_size(begins: Array, ends: Array, chars: Array) -> None:
+    """Check the memory of strings as bytes.
+
+    Raises:
+        InputError: They exceed the memory limit.
+    """
+    if begins.size * (chars.size + STRING_BYTES) > LARGE:
+        total = int(ends.sum(dtype=np.int64) - begins.sum(dtype=np.int64))
+        check_allocation((total + STRING_BYTES * begins.size,), np.dtype(np.uint8))
 
 
 def join_strings(strings: Sequence[bytes], shape: Sequence[int]) -> tuple[Array, Array, Array]:

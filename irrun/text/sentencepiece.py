@@ -10,11 +10,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from irrun.errors import InputError
+from irrun.limits import check_allocation
 from irrun.text.packages import import_sentencepiece
 from irrun.text.patterns import compile_pattern, prepare
 
 __all__ = ["SentencePieceModel", "SpecialTokens", "read_model"]
+
+#: Bytes of memory for each byte of a text that SentencePiece encodes.
+ENCODING_BYTES = 120
 
 _META = re.compile(rb"[.^$*+?()\[\]{}|\\]")
 _LETTERS = re.compile(rb"[A-Za-z]*")
@@ -78,7 +84,11 @@ class SentencePieceModel:
             text: The text.
             sampling: The number of candidates to sample from, all if it is negative, and how much their scores count;
                 None for the best tokens.
+
+        Raises:
+            InputError: SentencePiece fails, or needs more memory than the limit.
         """
+        check_allocation((len(text), ENCODING_BYTES), np.dtype(np.uint8))
         try:
             if sampling is None:
                 found: list[int] = self._processor.Encode(text, out_type=int)

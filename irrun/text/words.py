@@ -12,7 +12,7 @@ import numpy as np
 
 from irrun.deadlines import check_time
 from irrun.limits import check_allocation
-from irrun.text.ragged import check_ranges, check_strings, expand_ranges, make_bounds
+from irrun.text.ragged import check_ranges, check_size, check_strings, expand_ranges, make_bounds
 
 __all__ = ["Memo", "WordEncoder", "encode_rows", "read_vocabulary", "shorten"]
 
@@ -108,6 +108,7 @@ def encode_rows(
     for start in range(0, flat_begins.size, BLOCK):
         check_time()
         block = slice(start, start + BLOCK)
+        check_size(flat_begins[block], flat_ends[block], chars)
         words = [text[a:b] for a, b in zip(flat_begins[block].tolist(), flat_ends[block].tolist(), strict=True)]
         encoded = encoder.encode_all(words)
         counts.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))

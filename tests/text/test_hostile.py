@@ -11,9 +11,10 @@ pytest.importorskip("regex")
 
 from irrun.deadlines import Deadline, end_at
 from irrun.errors import IrrunError
+from irrun.limits import limit_allocations
 from irrun.ops._support import registry
 from text.generators import make_ragged, make_strings, make_text
-from text.strings import to_u8
+from text.strings import run, to_strings, to_u8
 
 COUNT = int(os.environ.get("IRRUN_TEXT_INPUTS", "20"))
 MODULES = ("decoding", "normalization", "ragged", "splitting", "strings")
@@ -84,3 +85,30 @@ def test_hostile_inputs_end_in_one_error(operation):
             outcomes.append("")
     assert len(outcomes) == 5 * COUNT
     assert all("\n" not in outcome and len(outcome) < 500 for outcome in outcomes)
+
+
+@pytest.mark.parametrize("name", ["EqualStr", "StringToHashBucket", "RegexSplit", "VocabEncoder", "BPETokenizer"])
+def test_strings_that_overlap_are_within_the_memory_limit(name):
+    begins, chars = np.zeros(100_000, np.int32), np.zeros(1 << 20, np.uint8)
+    strings = [begins, begins + chars.size, chars]
+    rows = [np.zeros(1, np.int32), np.full(1, begins.size, np.int32)]
+    vocabulary = to_strings("a", "b", "ab")
+    inputs = {
+        "EqualStr": [*strings, *to_strings("a")],
+        "StringToHashBucket": strings,
+        "RegexSplit": [*rows, *strings, to_u8("(a+)+$")],
+        "VocabEncoder": [*strings, *vocabulary, np.arange(3, dtype=np.int32), np.array([0], np.int32)],
+        "BPETokenizer": [*rows, *strings, *vocabulary, *to_strings("a b")],
+    }[name]
+    attributes = {"num_buckets": 2} if name == "StringToHashBucket" else {}
+    attributes |= {"behaviour": "isolate"} if name == "RegexSplit" else {}
+    with limit_allocations(1 << 30), pytest.raises(IrrunError, match="expected at most 1 GiB"):
+        run(name, *inputs, **attributes)
+
+
+def test_texts_of_sentencepiece_are_within_the_memory_limit():
+    pytest.importorskip("sentencepiece")
+    from text.test_sentencepiece import make_model
+
+    with limit_allocations(1 << 27), pytest.raises(IrrunError, match=r"expected at most 0\.125 GiB"):
+        run("SentencepieceTokenizer", make_model(), *to_strings("a" * (1 << 21)))
