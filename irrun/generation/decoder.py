@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import ModelError
+from irrun.ir.editor import GraphEditor
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, TensorSpec
 from irrun.runtime.executor import Observer
@@ -21,6 +22,8 @@ Array = np.ndarray[Any, Any]
 
 #: Inputs of language models. `beam_idx` is the row of the cache that each row continues.
 INPUTS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "beam_idx")
+#: Elementwise layers between the matrix product of the scores and the output.
+AFTER_SCORES = ("Result", "Convert", "Add", "Subtract", "Multiply", "Divide", "Tanh")
 #: What the names of a cache begin with where it is passed from output to input.
 PAST, PRESENT = "past_key_values", "present"
 
@@ -98,7 +101,10 @@ class Decoder:
 
 
 def compile_language_model(model: Model, settings: RunSettings) -> CompiledModel:
-    """Compile a language model. A cache in inputs and outputs is kept in variables, which grow in place.
+    """Compile a language model.
+
+    A cache in inputs and outputs is kept in variables, which grow in place. If the scores are a matrix product, that of
+    the last token alone is computed, as OpenVINO GenAI does.
 
     Args:
         model: The model.
@@ -108,7 +114,7 @@ def compile_language_model(model: Model, settings: RunSettings) -> CompiledModel
         ModelError: It has other inputs, no output "logits", or no output for an input of the cache.
     """
     _check(model)
-    return settings.compile(_keep_cache(model))
+    return settings.compile(_score_last_token(_keep_cache(model)))
 
 
 def _keep_cache(model: Model) -> Model:
@@ -125,6 +131,42 @@ def _keep_cache(model: Model) -> Model:
         changed[assigned.id] = replace(assigned, type="Assign", version="opset6", attributes={"variable_id": name})
     layers = [changed.get(layer.id, layer) for layer in model.graph.layers]
     return replace(model, graph=replace(model.graph, layers=layers))
+
+
+def _score_last_token(model: Model) -> Model:
+    """Return a model whose scores are those of the last token; the model itself if it computes them in another way."""
+    editor = GraphEditor(model.graph)
+    layer: Layer | None = next(spec.layer for spec in model.outputs if "logits" in spec.names)
+    while layer is not None and layer.type != "MatMul":
+        if layer.type not in AFTER_SCORES or not _scales_tokens_alike(editor, layer):
+            return model
+        source = editor.get_source(layer, 0)
+        if source is None or len(editor.get_consumers(source)) != 1:
+            return model
+        layer = editor.get_layer(source[0])
+    source = None if layer is None else editor.get_source(layer, 0)
+    states = None if source is None or layer is None else editor.get_port(source)
+    if layer is None or source is None or states is None or editor.get_layer(source[0]).is_constant:
+        return model
+    weights = layer.inputs[1].shape if len(layer.inputs) == 2 else None
+    is_transposed = str(layer.attributes.get("transpose_a", "false")).lower() in ("true", "1")
+    if is_transposed or states.shape is None or len(states.shape) != 3 or weights is None or len(weights) != 2:
+        return model
+    indices = (editor.add_constant([-1], "last_position"), editor.add_constant(1, "tokens_axis"))
+    last = editor.add_layer("Gather", "opset8", (source, *indices), name="last_token", element_type=states.element_type)
+    editor.set_input(layer, 0, last)
+    return replace(model, graph=editor.finish())
+
+
+def _scales_tokens_alike(editor: GraphEditor, layer: Layer) -> bool:
+    """Return whether further inputs of an elementwise layer are constants that are the same for all tokens."""
+    for position in range(1, len(layer.inputs)):
+        producer, shape = editor.get_producer(layer, position), layer.inputs[position].shape
+        if producer is None or not producer.is_constant or shape is None:
+            return False
+        if any(size != 1 for size in shape[:-1]):
+            return False
+    return True
 
 
 def _check(model: Model) -> None:

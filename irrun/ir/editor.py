@@ -91,7 +91,7 @@ class GraphEditor:
         """
         layer_id, count = self._next_id, len(inputs)
         self._next_id += 1
-        ports = [self._get_port(address) for address in inputs]
+        ports = [self.get_port(address) for address in inputs]
         layer = Layer(
             layer_id,
             self._make_unique(name),
@@ -138,8 +138,8 @@ class GraphEditor:
 
     def replace_output(self, old: OutputAddress, new: OutputAddress) -> None:
         """Connect the consumers of an output port to another one, which gets its tensor names."""
-        self._get_port(new).names = self._get_port(old).names
-        self._get_port(new).rt_info = self._get_port(old).rt_info
+        self.get_port(new).names = self.get_port(old).names
+        self.get_port(new).rt_info = self.get_port(old).rt_info
         for layer_id, port_id in list(self._consumers.get(old, ())):
             self._connect(new, layer_id, port_id)
 
@@ -160,7 +160,8 @@ class GraphEditor:
             self.graph.edge_lines = [self.graph.edge_lines[i] for i in kept if i < len(self.graph.edge_lines)]
             self.graph.edges = [self.graph.edges[i] for i in kept]
 
-    def _get_port(self, address: OutputAddress) -> Port:
+    def get_port(self, address: OutputAddress) -> Port:
+        """Return an output port."""
         return next(port for port in self.get_layer(address[0]).outputs if port.id == address[1])
 
     def _connect(self, address: OutputAddress, layer_id: int, port_id: int) -> None:

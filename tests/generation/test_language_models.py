@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from generated_folders import copy_tokenizer
+from generated_folders import Weights, copy_tokenizer, multiply, number, parameter
 from generated_language_models import CACHES, build_decoder
 
 import irrun
 import irrun.openvino as ov
 from irrun.generation import TextGenerator
 from irrun.generation.decoder import Decoder, compile_language_model
+from irrun.openvino import opset13 as ops
 from irrun.runtime.options import DEFAULT_SETTINGS
 
 PROMPT = "Once there was a clever cat"
@@ -111,3 +112,36 @@ def test_caches_in_inputs_of_f32_become_variables(tmp_path, is_f32):
     assert [score.shape for score in scores] == [(1, 128), (2, 128), (2, 128)]
     np.testing.assert_allclose(scores[2][0], whole[0], rtol=1e-4 if is_f32 else 1e-2, atol=1e-5 if is_f32 else 1e-2)
     assert len(compiled.create_infer_request().query_state()) == (2 if is_f32 else 0)
+
+
+def cap(logits):
+    """Return scores that are limited as Gemma 2 limits them."""
+    scale = ops.constant(np.full((1, 1, 1), 5, np.float32))
+    return ops.multiply(ops.tanh(ops.divide(ops.convert(logits, "f32"), scale)), scale)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_cut"),
+    [
+        (lambda logits: logits, True),
+        (lambda logits: ops.add(logits, ops.constant(np.arange(128, dtype=np.float32))), True),
+        (cap, True),
+        (lambda logits: ops.multiply(logits, ops.constant(np.array([1, 2, 3], np.float32).reshape(1, 3, 1))), False),
+        (lambda logits: ops.add(logits, ops.multiply(logits, logits)), False),
+        (lambda logits: ops.softmax(logits, 1), False),
+    ],
+)
+def test_scores_of_the_last_token_alone_are_computed(tmp_path, change, is_cut):
+    ids = parameter("input_ids", [-1, -1])
+    weights = Weights()
+    logits = change(multiply(ops.gather(weights(128, 16), ids, number(0)), weights(16, 128)))
+    logits.output(0).set_names({"logits"})
+    ov.save_model(ov.Model([ops.result(logits)], [ids], "m"), tmp_path / "m.xml", compress_to_fp16=False)
+    model = irrun.read_model(tmp_path / "m.xml")
+    compiled = compile_language_model(model, DEFAULT_SETTINGS)
+    tokens = np.array([[5, 80, 33]])
+    expected = irrun.compile_model(model)([tokens])["logits"]
+    found = compiled([tokens])["logits"]
+    assert found.shape[1] == (1 if is_cut else 3)
+    np.testing.assert_allclose(found[:, -1], expected[:, -1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(Decoder(compiled).run(tokens.tolist(), [0]), found[:, -1])
