@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from irrun.fast.compressed import multiply_by_weights
-from irrun.fast.jit.compressed import CompressedKernel, supports
 from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.jit_compilation import Compilation
 from irrun.runtime.passes.jit_groups import start_group
@@ -60,6 +59,8 @@ def replace_compressed_product(compilation: Compilation, number: int) -> None:
         compilation: The compilation.
         number: The number of the instruction.
     """
+    from irrun.fast.jit.compressed import CompressedKernel, supports
+
     instruction = compilation.instructions[number]
     if supports(instruction.attributes["weights"]):
         kernel = CompressedKernel(instruction.attributes["weights"])

@@ -5,24 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.errors import REFUSALS
 from irrun.fast.jit.attention import AttentionKernel, convert_mask
-from irrun.fast.jit.body_kernels import CellKernel
-from irrun.fast.jit.cell_sequences import CellSequenceKernel
 from irrun.fast.jit.column_softmax import MAX_LENGTH, ColumnSoftmaxKernel
 from irrun.fast.jit.conversion import WideningKernel, compile_widening
 from irrun.fast.jit.kernels import SoftmaxKernel
 from irrun.fast.jit.pooling import MaxPoolKernel
 from irrun.fast.jit.sites import SITES, create_kernel
-from irrun.fast.recurrent.preparation import get_kind
 from irrun.fast.specialization import CallSite
 from irrun.ir.graph import Port
 from irrun.ops._support import registry
 from irrun.runtime.passes.jit_compilation import Compilation
 from irrun.runtime.passes.specialization import make_site
 from irrun.runtime.program import ABSENT, Instruction, Refusal
+
+if TYPE_CHECKING:
+    from irrun.fast.jit.body_kernels import CellKernel
+    from irrun.fast.jit.cell_sequences import CellSequenceKernel
 
 __all__ = ["SINGLES"]
 
@@ -168,6 +170,8 @@ def convert_mask_before(compilation: Compilation, attention: Instruction) -> Ins
 @replaces("LSTMCell", "GRUCell", "RNNCell", "AUGRUCell")
 def replace_cell(compilation: Compilation, number: int) -> None:
     """Replace a recurrent cell with constant weights."""
+    from irrun.fast.jit.body_kernels import CellKernel
+
     instruction, view = compilation.instructions[number], compilation.view
     inputs = tuple(slot for slot in instruction.inputs if slot != ABSENT and view.get_constant(slot) is None)
     shapes = [view.get_shape(slot) for slot in inputs]
@@ -181,6 +185,9 @@ def replace_cell(compilation: Compilation, number: int) -> None:
 @replaces("LSTMSequence", "GRUSequence", "RNNSequence", "AUGRUSequence")
 def replace_sequence(compilation: Compilation, number: int) -> None:
     """Replace a recurrent sequence with attributes that specialized kernels do not support."""
+    from irrun.fast.jit.cell_sequences import CellSequenceKernel
+    from irrun.fast.recurrent.preparation import get_kind
+
     instruction = compilation.instructions[number]
     site = make_site(compilation.program, instruction, compilation.packed)
     if instruction.operation.type == "AUGRUSequence" or get_kind(site) is None:
