@@ -98,7 +98,7 @@ class CompiledModel:
     def _get_variables(self) -> dict[str, Tensor]:
         """Return a tensor for each variable, with the declared type and the smallest shape."""
         tensors = {}
-        for node in self._model.get_ops():
+        for node in self._model.get_ordered_ops():
             if node._type == "ReadValue" and node._ports[0].element_type is not None:
                 shape = node._ports[0].shape
                 lengths = [int(d) if isinstance(d, int) else d.minimum for d in shape or ()]

@@ -39,12 +39,12 @@ def _parse_count(value: Any) -> int:
 
 def _parse_streams(value: Any) -> int:
     name = value.name if hasattr(value, "name") else str(value).upper()
-    if name in ("AUTO", "NUMA"):
-        return 1
-    number = int(getattr(value, "value", value))
+    number = {"AUTO": -1, "NUMA": -2}.get(name)
+    if number is None:
+        number = int(getattr(value, "value", value))
     if number < -2:
         raise ValueError("Expected only integers >= -1, NUMA or AUTO")
-    return max(number, 1)
+    return os.cpu_count() or 1 if number == -1 else max(number, 1)
 
 
 def _parse_type(value: Any) -> Type:

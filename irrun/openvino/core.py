@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +113,12 @@ class Core:
         from irrun.ops._support import registry
 
         parse_device(device_name)
-        return {
-            node.get_friendly_name(): "CPU"
+        names = [
+            node.get_friendly_name()
             for node in model.get_ops()
             if registry.find(node._type, node._version, self._operations) is not None
-        }
+        ]
+        return dict.fromkeys(sorted(names), "CPU")
 
     def add_extension(self, extension: Any, *_: Any) -> None:
         """Add an operation.
@@ -152,35 +153,38 @@ class Core:
         parse_device(device_name)
         return {device_name: Version(VERSION, f"irrun_{device_name.lower()}_plugin")}
 
-    def get_property(self, *arguments: Any) -> Any:
-        """Return a property: `get_property(name)` or `get_property(device, name)`.
+    def get_property(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return a property: `get_property(property)` or `get_property(device_name, property)`.
+
+        Both arguments may be passed by name.
 
         Raises:
             RuntimeError: The property is unknown, or the device is not available.
         """
-        names = [_get_name(argument) for argument in arguments]
-        if len(names) == 1:
-            if names[0] not in _CORE_PROPERTIES and names[0] not in self._configs["AUTO"].values:
+        values = _bind(("device_name", "property"), arguments, keywords)
+        name = _get_name(values["property"])
+        if "device_name" not in values:
+            if name not in _CORE_PROPERTIES and name not in self._configs["AUTO"].values:
                 raise RuntimeError(
-                    f"Exception is thrown while trying to call get_property with unsupported property: '{names[0]}'"
+                    f"Exception is thrown while trying to call get_property with unsupported property: '{name}'"
                 )
-            return self._configs["AUTO"].get(names[0])
-        device = parse_device(names[0])
-        return get_device_property(self._configs[device], device, names[1])
+            return self._configs["AUTO"].get(name)
+        device = parse_device(_get_name(values["device_name"]))
+        return get_device_property(self._configs[device], device, name)
 
-    def set_property(self, *arguments: Any) -> None:
-        """Set properties: `set_property(properties)` or `set_property(device, properties)`.
+    def set_property(self, *arguments: Any, **keywords: Any) -> None:
+        """Set properties: `set_property(properties)` or `set_property(device_name, properties)`.
 
-        Properties are a mapping, or a pair of name and value.
+        Properties are a mapping, or a pair of name and value. Both arguments may be passed by name.
 
         Raises:
             RuntimeError: A property is unknown, its value is invalid, or the device is not available.
         """
-        if len(arguments) == 1:
-            for config in self._configs.values():
-                config.update(arguments[0])
-            return
-        self._configs[parse_device(str(arguments[0]))].update(arguments[1])
+        values = _bind(("device_name", "properties"), arguments, keywords)
+        device = values.get("device_name")
+        configs = self._configs.values() if device is None else [self._configs[parse_device(str(device))]]
+        for config in configs:
+            config.update(values["properties"])
 
     def unload_plugin(self, device_name: str) -> None:
         """Do nothing but check the device."""
@@ -195,6 +199,19 @@ class Core:
         raise RuntimeError("irrun does not support plugins of OpenVINO")
 
     register_plugins = create_context = get_default_context = register_plugin
+
+
+def _bind(names: Sequence[str], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments by name. The first one may be omitted, so that positional arguments are the last ones.
+
+    Raises:
+        TypeError: An argument is unknown, missing or superfluous.
+    """
+    rest = [name for name in names if name not in keywords]
+    bound = {**dict(zip(rest[len(rest) - len(arguments) :], arguments, strict=False)), **keywords}
+    if len(arguments) > len(rest) or not {names[-1]} <= bound.keys() <= set(names):
+        raise TypeError(f"expected the arguments {' and '.join(names)}, the first one of which may be omitted")
+    return bound
 
 
 def _get_name(name: Any) -> str:

@@ -252,13 +252,20 @@ class Model:
         return graph_conversion.sort_nodes(reversed(roots))
 
     def get_ops(self) -> list[Node]:
-        """Return all nodes."""
-        return self.get_ordered_ops()
+        """Return all nodes in the order in which OpenVINO finds them, from the results upwards."""
+        pending = [*self._results, *self._sinks, *self._parameters]
+        found: dict[int, Node] = {}
+        while pending:
+            node = pending.pop()
+            if node._id not in found:
+                found[node._id] = node
+                pending += [source.get_node() for source in node._sources if source is not None]
+        return list(found.values())
 
     def get_variables(self) -> list[Variable]:
         """Return the variables of ReadValue nodes, and those that were added."""
         found = {}
-        for node in self.get_ops():
+        for node in self.get_ordered_ops():
             if node._type == "ReadValue":
                 info = VariableInfo()
                 info.variable_id = str(node._attributes.get("variable_id"))

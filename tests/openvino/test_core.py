@@ -268,6 +268,19 @@ def test_graph_is_read(ov: Any, classifier: Path) -> None:
     assert model.friendly_name == model.get_friendly_name() == "classifier"
 
 
+def test_nodes_are_found_from_the_results_upwards(oracle: Any, irrun_ov: Any, classifier: Path) -> None:
+    names = [[n.get_friendly_name() for n in ov.Core().read_model(classifier).get_ops()] for ov in (oracle, irrun_ov)]
+    assert names[0] == names[1]
+
+
+def test_all_processors_are_used_by_automatic_streams(ov: Any, classifier: Path) -> None:
+    for streams in ("AUTO", -1, ov.properties.streams.Num.AUTO):
+        compiled = ov.compile_model(classifier, "CPU", {"NUM_STREAMS": streams})
+        expected = ov.compile_model(classifier, "CPU", {"PERFORMANCE_HINT": "THROUGHPUT"})
+        name = "OPTIMAL_NUMBER_OF_INFER_REQUESTS"
+        assert compiled.get_property(name) == expected.get_property(name)
+
+
 def test_clone_is_independent(ov: Any, classifier: Path) -> None:
     model = ov.Core().read_model(classifier)
     copy = model.clone()
@@ -360,6 +373,11 @@ def test_properties_of_devices(ov: Any) -> None:
     core.set_property({"CACHE_DIR": "folder"})
     assert core.get_property(ov.properties.cache_dir) == "folder"
     core.set_property({"CACHE_DIR": ""})
+    core.set_property("CPU", properties={"INFERENCE_NUM_THREADS": 2})
+    core.set_property(properties={"PERF_COUNT": False}, device_name="CPU")
+    assert core.get_property(device_name="CPU", property="INFERENCE_NUM_THREADS") == 2
+    with pytest.raises(TypeError):
+        core.set_property(device_name="CPU")
     version = core.get_versions("CPU")["CPU"]
     assert (version.major, version.minor) == (2026, 4)
 

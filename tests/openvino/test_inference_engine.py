@@ -81,6 +81,7 @@ def test_requests_run_asynchronously(network_path: Path, frame: np.ndarray) -> N
     assert executable.wait() == 0
     assert seen == [(0, "data")]
     assert executable.get_idle_request_id() in (0, 1)
+    assert executable.requests[0]._outputs_list == ["detection_out"]
     for request in executable.requests:
         np.testing.assert_allclose(request.outputs["detection_out"], get_expected(network_path, frame), rtol=1e-5)
         np.testing.assert_array_equal(request.output_blobs["detection_out"].buffer, request.outputs["detection_out"])
@@ -109,7 +110,8 @@ def test_blobs_precision_and_layout(network_path: Path, frame: np.ndarray) -> No
 def test_plugin_of_2018_runs_the_network(network_path: Path, frame: np.ndarray) -> None:
     plugin = IEPlugin(device="CPU", plugin_dirs=None)
     plugin.add_cpu_extension("libcpu_extension.so")
-    net = IENetwork(model=str(network_path), weights=str(network_path.with_suffix(".bin")))
+    net = IENetwork.from_ir(model=str(network_path), weights=str(network_path.with_suffix(".bin")))
+    assert tuple(net.inputs["data"]) == (1, 3, 300, 300)
     assert set(net.layers) >= {"data", "detection_out"}
     assert set(net.layers) <= plugin.get_supported_layers(net) | set(net.layers)
     executable = plugin.load(network=net, num_requests=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
@@ -144,6 +145,10 @@ class DataPtr:
         self._port = port
         self._precision: str | None = None
         self._layout: str | None = None
+
+    def __iter__(self) -> Iterator[int]:
+        """Iterate over the shape, which programs of 2018 find in place of this object."""
+        return iter(self.shape)
 
     @property
     def shape(self) -> list[int]:

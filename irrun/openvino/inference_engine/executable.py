@@ -59,6 +59,8 @@ class InferRequest:
             for name, info in network.input_info.items()
         }
         self._output_blobs: dict[str, Blob] = {}
+        #: The names, which programs read although the attributes are private.
+        self._inputs_list, self._outputs_list = list(self._input_blobs), list(network.outputs)
         self._callback: Callable[[int, Any], Any] | None = None
         self._callback_data: Any = None
         self._is_started = False

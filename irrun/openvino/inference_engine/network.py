@@ -28,6 +28,11 @@ class IENetwork:
         self._model: Model = model if isinstance(model, Model) else Core().read_model(model, weights or None)
         self._read_ports()
 
+    @classmethod
+    def from_ir(cls, model: str, weights: str) -> IENetwork:
+        """Read a network, as programs of 2018 do."""
+        return cls(model, weights)
+
     def _read_ports(self) -> None:
         self._inputs = {
             node.get_friendly_name(): InputInfoPtr(DataPtr(node.get_friendly_name(), Output(node, 0)))
