@@ -289,6 +289,7 @@ def _reduce_rows(
 @op(
     "SparseFillEmptyRows",
     since=16,
+    scratch=2,
     kind="selection",
     shape="infer_filled_rows",
     shaped_by=(0, 1, 2),

@@ -168,6 +168,7 @@ def _find_common_integer(
 @op(
     "StringTensorPack",
     since=15,
+    scratch=4.25,
     kind="movement",
     shape="infer_packed_strings",
     folding="linear",
@@ -211,6 +212,7 @@ def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
 @op(
     "StringTensorUnpack",
     since=15,
+    scratch=15,
     kind="movement",
     shape="infer_unpacked_strings",
     folding="linear",

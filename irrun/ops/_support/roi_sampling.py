@@ -139,7 +139,7 @@ def broadcast_samples(ys: Array, xs: Array) -> tuple[Array, Array]:
 def group_by_sample_count(
     sizes: Array, rows: int, columns: int, sampling_ratio: int
 ) -> list[tuple[Array, tuple[int, int]]]:
-    """Group regions whose bins have equal numbers of samples.
+    """Group regions whose bins have equal numbers of samples, in parts of limited size.
 
     Args:
         sizes: Width and height of each region, floating-point [regions, 2].
@@ -148,7 +148,7 @@ def group_by_sample_count(
         sampling_ratio: Number of samples per bin along each axis; 0 for as many as a bin has pixels.
 
     Returns:
-        Positions of the regions and the number of samples along y and x, for each group that has samples.
+        Positions of the regions and the number of samples along y and x, for each part of a group that has samples.
 
     Raises:
         InputError: A region has a negative size.
@@ -163,9 +163,16 @@ def group_by_sample_count(
         raise InputError("a region has a negative size, expected a positive number of samples per bin")
     # Coordinates, weights and indices of the four neighbors of each sample take about 200 bytes.
     check_allocation((rows, columns, *counts.max(axis=0, initial=0), SAMPLE_SIZE), np.dtype(np.uint8))
-    pairs, group = np.unique(counts, axis=0, return_inverse=True)
-    members = [np.flatnonzero(group.reshape(-1) == i) for i in range(len(pairs))]
-    return [(positions, (int(a), int(b))) for positions, (a, b) in zip(members, pairs, strict=True) if a and b]
+    order = np.lexsort((counts[:, 1], counts[:, 0]))
+    ordered = counts[order]
+    starts = np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1
+    groups = []
+    for positions in np.split(order, starts):
+        a, b = counts[positions[0]].tolist() if len(positions) else (0, 0)
+        if a and b:
+            parts = split_regions(len(positions), rows * columns * a * b * SAMPLE_SIZE // 8)
+            groups += [(positions[part], (a, b)) for part in parts]
+    return groups
 
 
 def pool_samples(pixels: Array, batches: Array, ys: Array, xs: Array, mode: str) -> Array:

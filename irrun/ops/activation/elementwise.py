@@ -156,7 +156,7 @@ def _compute_elu(x: Array, alpha: float, *, single: bool) -> Array:
     return np.maximum(x, 0) + alpha * negative * (x < 0)
 
 
-@op("Selu", since=1, kind="elementwise", shape="keep_shape", scalars=(1, 2), flops=4)
+@op("Selu", since=1, scratch=3.25, kind="elementwise", shape="keep_shape", scalars=(1, 2), flops=4)
 def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     """Compute `lambda * data`, or `lambda * alpha * (exp(data) - 1)` where `data` is negative.
 

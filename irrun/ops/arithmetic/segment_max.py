@@ -34,6 +34,7 @@ def _get_index_range(call: Call) -> IndexRange | None:
 @op(
     "SegmentMax",
     since=16,
+    scratch=1,
     kind="reduction",
     shape="infer_segment_max",
     shaped_by=(1, 2),

@@ -108,7 +108,7 @@ def floor_1(data: Array) -> Array:
     return np.asarray(np.floor(data))
 
 
-@op("Round", since=5, kind="elementwise", discontinuous=True, flops=1)
+@op("Round", since=5, scratch=2, kind="elementwise", discontinuous=True, flops=1)
 @_round_floats
 def round_5(data: Array, *, mode: Literal["half_to_even", "half_away_from_zero"] = "half_to_even") -> Array:
     """Round to the nearest integer.

@@ -33,8 +33,8 @@ def _count_samples(call: Call) -> int | None:
     return call.outputs[0].size * ratio**2 * 9 if ratio else None
 
 
-@op("ROIAlign", since=3, scratch=8, kind="window", shape="infer_region_alignment", flops=_count_samples)
-@op("ROIAlign", since=9, scratch=8, kind="window", shape="infer_region_alignment", flops=_count_samples)
+@op("ROIAlign", since=3, scratch=5.5, kind="window", shape="infer_region_alignment", flops=_count_samples)
+@op("ROIAlign", since=9, scratch=5.5, kind="window", shape="infer_region_alignment", flops=_count_samples)
 @compute_in_float32
 def roi_align_3(
     data: Array,

@@ -13,7 +13,7 @@ from irrun.ops._support.registry import op
 __all__ = ["search_sorted_15"]
 
 
-@op("SearchSorted", since=15, scratch=4, kind="selection", shape="infer_search_sorted")
+@op("SearchSorted", since=15, scratch=7.5, kind="selection", shape="infer_search_sorted")
 @compute_in_float32
 def search_sorted_15(
     sorted_sequence: Array,

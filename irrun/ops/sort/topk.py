@@ -22,7 +22,7 @@ Sort = Literal["none", "value", "index"]
 @op(
     "TopK",
     since=1,
-    scratch=2.75,
+    scratch=5.25,
     kind="selection",
     shape="infer_top_k",
     shaped_by=(1,),
@@ -31,7 +31,7 @@ Sort = Literal["none", "value", "index"]
 @op(
     "TopK",
     since=3,
-    scratch=2.75,
+    scratch=5.25,
     kind="selection",
     shape="infer_top_k",
     shaped_by=(1,),
@@ -90,7 +90,7 @@ def topk_1(
 @op(
     "TopK",
     since=11,
-    scratch=2.75,
+    scratch=5.25,
     kind="selection",
     shape="infer_top_k",
     shaped_by=(1,),
