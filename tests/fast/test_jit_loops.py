@@ -534,6 +534,21 @@ def test_dynamic_shapes_have_plans_of_their_own(tmp_path):
     compare(tmp_path, model, *([draw(rng, *s), draw(rng, *s[1:])] for s in shapes))
 
 
+def test_values_before_the_iterations_have_any_shape_in_each_run(tmp_path):
+    """The number of non-zero elements differs between runs with inputs of one shape."""
+    data, mask = o.parameter([6, 1], F32), o.parameter([5], F32)
+
+    def step(x, states, wholes):
+        positions = o.convert(o.non_zero(wholes[0], "i64"), "f32").output(0)
+        products = o.multiply(x, positions)
+        return [o.add(states[0], o.reduce_sum(products, c([1]), True)).output(0), positions]
+
+    outputs = make_iterator(step, data.output(0), [c([[0]], F32).output(0)], [mask.output(0)], outputs={})
+    rng = np.random.default_rng(0)
+    runs = [(draw(rng, 6, 1), np.array(mask, F32)) for mask in ((0, 1, 0, 0, 1), (1, 1, 1, 1, 1), (0, 0, 1, 0, 0))]
+    compare(tmp_path, ov.Model([o.result(x) for x in outputs], [data, mask]), *runs, *runs)
+
+
 def test_states_that_change_their_shape_are_left_to_the_plain_loop(tmp_path):
     rng = np.random.default_rng(0)
     compare(tmp_path, build_sum([-1, -1]), [draw(rng, 3, 2, 5), draw(rng, 1, 5)], compiled=False)

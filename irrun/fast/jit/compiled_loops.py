@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -155,25 +155,43 @@ class CompiledLoop:
         """
         head = [x.tobytes() if x.size == 1 else None for x in inputs[:2]] if self.has_trip_count else []
         key = (*head, *[(x.shape, x.strides, x.dtype) for x in inputs])
+        bound, invariants = self._find_bound(key, inputs, body)
+        found = describe_values(invariants)
+        if bound.invariants != found:  # whose shapes depend on values
+            bound, _ = self._find_bound((*key, *found), inputs, body, invariants)
+        try:
+            with collect_values() as values:
+                check_allocation([bound.size], np.dtype(np.uint8))
+                values.add(bound.size)
+                return bound.run(inputs, invariants, values)
+        except InputError as error:
+            raise NoKernelError(str(error)) from error
+
+    def _find_bound(
+        self, key: Hashable, inputs: Sequence[Array], body: BodyRunner, invariants: dict[int, Array] | None = None
+    ) -> tuple[_BoundLoop, dict[int, Array]]:
+        """Return the loop for inputs that a key describes, and the values that do not depend on the iteration.
+
+        Raises:
+            NoKernelError: The loop is not compiled for these inputs.
+        """
         bound = self._bound.get(key)
-        invariants: dict[int, Array] | None = None
         if bound is None:
             try:
                 bound = _BoundLoop(self, inputs, body)
-                invariants = bound.compute_invariants(inputs)
+                invariants = bound.compute_invariants(inputs) if invariants is None else invariants
                 bound.make_plan(invariants)
             except Exception as error:  # the plain loop explains what is wrong
                 bound = str(error)
             keep_binding(self._bound, key, bound, MAX_PLANS)
         if isinstance(bound, str):
             raise NoKernelError(bound)
-        try:
-            with collect_values() as values:
-                check_allocation([bound.size], np.dtype(np.uint8))
-                values.add(bound.size)
-                return bound.run(inputs, bound.compute_invariants(inputs) if invariants is None else invariants, values)
-        except InputError as error:
-            raise NoKernelError(str(error)) from error
+        return bound, bound.compute_invariants(inputs) if invariants is None else invariants
+
+
+def describe_values(values: Mapping[int, Array]) -> tuple[tuple[int, tuple[int, ...], np.dtype[Any]], ...]:
+    """Return the slots, shapes and types of values, in their order."""
+    return tuple((slot, value.shape, value.dtype) for slot, value in values.items())
 
 
 class _BoundLoop:
@@ -186,6 +204,7 @@ class _BoundLoop:
 
     Attributes:
         size: Bytes of all values.
+        invariants: The slots, shapes and types of the values that do not depend on the iteration.
 
     Raises:
         NoKernelError: The loop is not compiled for these inputs.
@@ -272,6 +291,7 @@ class _BoundLoop:
         Raises:
             Exception: There is no plan.
         """
+        self.invariants = describe_values(invariants)
         counters = [self._counter[0]] if self._counter else []
         varying = [*self._steps, *self._edges, *counters]
         self._plan = plan = self._own.make_plan(self._layouts, invariants, varying, self._results)
