@@ -38,26 +38,53 @@ class Decoder:
         compiled: The model, which `compile_language_model` returns.
         timeout: Seconds that each run may take.
         observers: Called after each instruction.
+
+    Attributes:
+        observers: The argument.
     """
 
     def __init__(
         self, compiled: CompiledModel, timeout: float | None = None, observers: Sequence[Observer] = ()
     ) -> None:
         self._request = compiled.create_infer_request()
-        self._timeout, self._observers = timeout, observers
+        self._timeout, self.observers = timeout, observers
         self._specs = {_get_name(spec): spec for spec in compiled.inputs}
-        self._cache = {name: _make_empty(spec) for name, spec in self._specs.items() if name.startswith(PAST)}
         self._variables = self._request.query_state()
-        empty = {
+        self._shapes = {
             layer.attributes["variable_id"]: layer.outputs[0].shape
             for layer in compiled.model.graph.layers
             if layer.reads_variable and not layer.inputs and layer.outputs
         }
+        self._forget()
+
+    def _forget(self) -> None:
+        """Remove all tokens."""
+        self._tokens = np.zeros((1, 0), np.int64)
+        self._cache = {name: _make_empty(spec) for name, spec in self._specs.items() if name.startswith(PAST)}
         for variable in self._variables:
-            shape = empty.get(variable.name)
+            variable.reset()
+            shape = self._shapes.get(variable.name)
             if shape is not None and len(shape) and not shape[0].is_static:
                 variable.state = np.zeros((1, *shape.get_min_shape()[1:]), variable.state.dtype)
-        self._tokens = np.zeros((1, 0), np.int64)
+
+    def start(self, prompt: Sequence[int]) -> Array:
+        """Return the scores of the token after a prompt, f32 of shape [1, vocabulary].
+
+        Tokens that the prompt begins with and that this text consists of already, as in a chat, are not computed again.
+
+        Args:
+            prompt: The tokens.
+
+        Raises:
+            IrrunError: A layer failed.
+        """
+        known: list[int] = self._tokens[0].tolist()
+        has_cache = bool(self._cache or self._variables)
+        extends = has_cache and len(self._tokens) == 1 and known == list(prompt[: len(known)])
+        if not extends or len(known) >= len(prompt):
+            self._forget()
+            known = []
+        return self.run([prompt[len(known) :]], [0])
 
     def run(self, tokens: Sequence[Sequence[int]], rows: Sequence[int]) -> Array:
         """Return the scores of the next tokens, f32 of shape [rows, vocabulary].
@@ -88,7 +115,7 @@ class Decoder:
         inputs = {name: _convert(values[name], spec) for name, spec in self._specs.items()}
         self._cache = dict.fromkeys(self._cache, np.empty(0))  # only the inputs hold what the run replaces
         del values
-        outputs = self._request.infer(inputs, observers=self._observers, timeout=self._timeout)
+        outputs = self._request.infer(inputs, observers=self.observers, timeout=self._timeout)
         self._cache = {name: outputs[PRESENT + name.removeprefix(PAST)] for name in self._cache}
         scores: Array = outputs["logits"][:, -1].astype(np.float32)
         return scores

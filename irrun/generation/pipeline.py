@@ -103,6 +103,7 @@ class TextGenerator:
             config = config.replace({"eos_token_id": token})
         self.config = config
         self._chat: ChatFormat | None = None
+        self._kept: Decoder | None = None  # of the last chat
 
     @property
     def model(self) -> Model:
@@ -143,6 +144,15 @@ class TextGenerator:
             InputError: The prompt has no tokens, nothing limits the length, or several texts are streamed.
             IrrunError: A layer failed.
         """
+        return self._generate(prompt, config, streamer, Decoder(self._model, self._settings.timeout, observers))
+
+    def _generate(
+        self,
+        prompt: str | Sequence[int],
+        config: GenerationConfig | None,
+        streamer: Callable[[str], object] | None,
+        decoder: Decoder,
+    ) -> GeneratedText:
         config = config or self.config
         start = time.perf_counter()
         tokens = self.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
@@ -153,8 +163,7 @@ class TextGenerator:
         shown = prompt if isinstance(prompt, str) else self.decode(tokens)
         if not config.count_tokens(len(tokens)):
             raise InputError(f"the prompt has {len(tokens)} tokens; expected fewer than max_length")
-        decoder = Decoder(self._model, self._settings.timeout, observers)
-        scores = decoder.run([tokens], [0])
+        scores = decoder.start(tokens)
         first = time.perf_counter() - start
         if config.num_beams > 1:
             beams = search_beams(config, tokens, scores, decoder.run)
@@ -184,6 +193,8 @@ class TextGenerator:
     ) -> GeneratedText:
         """Answer the last message of a chat. The prompt is what the chat template of the folder makes of the messages.
 
+        The cache is kept, so that messages which continue the last ones are computed alone.
+
         Args:
             messages: Messages such as `{"role": "user", "content": "Hello"}`.
             config: As for `generate`, like the following.
@@ -202,7 +213,10 @@ class TextGenerator:
         with end_at(None if seconds is None else Deadline(seconds)):
             prompt = self._chat.render(messages)
         tokens = self.encode(prompt, add_special_tokens=False)
-        result = self.generate(tokens, config, streamer, observers=observers)
+        decoder, self._kept = self._kept or Decoder(self._model, self._settings.timeout), None
+        decoder.observers = observers
+        result = self._generate(tokens, config, streamer, decoder)
+        self._kept = decoder
         return dataclasses.replace(result, prompt=prompt)
 
 

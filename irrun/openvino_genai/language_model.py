@@ -60,9 +60,15 @@ class LanguageModel:
     def __init__(self, model: Model, settings: RunSettings, tokenizer: Tokenizer) -> None:
         self._compiled = compile_language_model(model, settings)
         self._tokenizer = tokenizer
+        self._kept: Decoder | None = None  # of the last chat
 
     def generate(
-        self, prompt: Sequence[int], config: GenerationConfig, has_logprobs: bool, streamer: StreamerBase | None
+        self,
+        prompt: Sequence[int],
+        config: GenerationConfig,
+        has_logprobs: bool,
+        streamer: StreamerBase | None,
+        is_chat: bool = False,
     ) -> GeneratedTokens:
         """Continue a prompt.
 
@@ -71,20 +77,20 @@ class LanguageModel:
             config: How.
             has_logprobs: Whether the score is that of the model, not of the candidates that are drawn from.
             streamer: Receives tokens as soon as no stop string begins in their text.
+            is_chat: Whether the cache is kept, for a prompt that continues this one.
 
         Raises:
             IrrunError: A layer failed.
         """
         result = GeneratedTokens()
-        decoder = Decoder(self._compiled)
+        decoder, self._kept = (self._kept if is_chat else None) or Decoder(self._compiled), None
         sampler = Sampler(config, prompt)
         limit = config.count_tokens(len(prompt))
         tokens, passed = result.tokens, 0
         logarithms: list[float] = []
-        new = list(prompt)
         while len(tokens) < limit:
             start = time.perf_counter()
-            scores = decoder.run([new], [0])[0]
+            scores = (decoder.run([tokens[-1:]], [0]) if tokens else decoder.start(prompt))[0]
             inferred = time.perf_counter()
             token, probability = sampler.choose_several(scores, len(tokens), 1)[0]
             tokens.append(token)
@@ -92,7 +98,6 @@ class LanguageModel:
             result.inferences.append(inferred - start)
             result.samplings.append(result.times[-1] - inferred)
             logarithms.append(_compute_log_probability(scores, token) if has_logprobs else probability)
-            new = tokens[-1:]
             end, held = self._find_stop(tokens, config)
             if end is not None:
                 del tokens[end:], logarithms[end:]
@@ -111,6 +116,7 @@ class LanguageModel:
                     break
             if is_end:
                 break
+        self._kept = decoder if is_chat else None
         if streamer is not None:
             if tokens[passed:]:
                 streamer.write(tokens[passed:])

@@ -157,7 +157,9 @@ class LLMPipeline:
         config.validate()
         is_text = not isinstance(inputs, (Tensor, TokenizedInputs))
         prompts = self._encode(inputs, config) if is_text else _Prompts(_list_rows(inputs))
-        results = self._generate(prompts.rows, config, streamer)
+        results = self._generate(
+            prompts.rows, config, streamer, self._chat is not None or isinstance(inputs, ChatHistory)
+        )
         metrics = self._measure(prompts, results, start)
         options: dict[str, Any] = {
             "scores": [result.score for result in results],
@@ -230,7 +232,7 @@ class LLMPipeline:
         prompts.tokenizations.append(time.perf_counter() - start)
 
     def _generate(
-        self, rows: Sequence[Sequence[int]], config: GenerationConfig, streamer: Any
+        self, rows: Sequence[Sequence[int]], config: GenerationConfig, streamer: Any, is_chat: bool
     ) -> list[GeneratedTokens]:
         if not rows:
             raise IndexError("there are no prompts")
@@ -249,7 +251,7 @@ class LLMPipeline:
         has_logprobs = config.logprobs > 0
         if options.num_return_sequences > 1:
             return [result for row in rows for result in self._model.draw(row, options, has_logprobs)]
-        return [self._model.generate(row, options, has_logprobs, writer) for row in rows]
+        return [self._model.generate(row, options, has_logprobs, writer, is_chat) for row in rows]
 
     def _measure(self, prompts: _Prompts, results: Sequence[GeneratedTokens], start: float) -> PerfMetrics:
         """Return the times of a generation that began at a time in seconds."""

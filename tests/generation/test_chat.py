@@ -6,18 +6,21 @@ import io
 import json
 import sys
 
+import numpy as np
 import pytest
 from command_line import call
 from generated_folders import EXAMPLE, copy_tokenizer
-from generated_language_models import build_decoder
+from generated_language_models import CACHES, build_decoder
 from pseudo_terminal import needs_terminal, run_in_terminal
 
 import irrun
 import irrun.openvino as ov
+import irrun.openvino_genai as own_genai
 from irrun.deadlines import Deadline, end_at
-from irrun.generation import chat_template
+from irrun.generation import TextGenerator, chat_template
 from irrun.generation.chat import ChatFormat
 from irrun.generation.chat_template import render_chat
+from irrun.generation.decoder import Decoder
 from irrun.generation.tokenization import TextTokenizer
 from irrun.openvino import opset13 as ops
 
@@ -149,6 +152,44 @@ def test_answers_are_part_of_the_chat(capsys, folder, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("was a cat\n\nand\n"))
     code, out, _ = call(capsys, "generate", folder, *options)
     assert (code, out) == (0, f"{one['text']}\n{two['text']}\n")
+
+
+@pytest.mark.parametrize("cache", [*CACHES, "inputs of f16"])
+def test_messages_that_continue_the_last_ones_are_computed_alone(tmp_path, monkeypatch, cache):
+    folder = copy_tokenizer(tmp_path)
+    model = build_decoder(size=16, heads=2, groups=2, cache=cache)
+    ov.save_model(model, folder / "openvino_model.xml", compress_to_fp16=False)
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}{{ m.content }}{{ ': ' if m.role == 'user' else '. ' }}{% endfor %}"
+    )
+    counts = []
+    run = Decoder.run
+
+    def count(self, tokens, rows):
+        counts.append(len(tokens[0]))
+        scores = run(self, tokens, rows)
+        return np.where((np.arange(128) > 64) & (np.arange(128) < 91), scores, -np.inf)  # letters
+
+    monkeypatch.setattr(Decoder, "run", count)
+    chat = own_genai.LLMPipeline(folder, "CPU")
+    generator, messages = TextGenerator(folder), []
+    config = generator.config.replace({"max_new_tokens": 5, "ignore_eos": True})
+    with pytest.warns(DeprecationWarning, match="start_chat"):
+        chat.start_chat()
+    for turn, text in enumerate(("Once there was", "a cat", "Zoe")):
+        messages.append({"role": "user", "content": text})
+        counts.clear()
+        result = generator.chat(messages, config)
+        is_whole = cache == "none" or not turn
+        expected = result.prompt_tokens if is_whole else len(text) + 5  # with separators, and a token that was not run
+        assert counts == [expected, 1, 1, 1, 1]
+        assert result.tokens == TextGenerator(folder).chat(messages, config).tokens
+        counts.clear()
+        assert chat.generate(text, max_new_tokens=5, ignore_eos=True) == result.text
+        assert counts[0] == expected
+        messages.append({"role": "assistant", "content": result.text})
+    other = [{"role": "user", "content": "A dog"}]
+    assert generator.chat(other, config).tokens == TextGenerator(folder).chat(other, config).tokens
 
 
 @needs_terminal
