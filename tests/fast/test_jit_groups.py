@@ -345,6 +345,24 @@ def test_attention_of_variable_inputs_is_compiled(tmp_path):
     check(tmp_path, inputs, [attend(*inputs, constant(10, 30), o.constant(F32(0.3)))], expected)
 
 
+@pytest.mark.parametrize("kind", ["causal", "constant", "variable"])
+def test_keys_that_a_boolean_mask_excludes_may_have_any_value(tmp_path, kind):
+    query, key, value = inputs = [o.parameter([1, 2, n, 32], F32) for n in (10, 30, 30)]
+    allowed = np.tril(np.ones((10, 30), bool))
+    mask = o.parameter([10, 30], bool)
+    others = {"causal": [], "constant": [o.constant(allowed)], "variable": [mask]}[kind]
+    parameters = [*inputs, mask] if kind == "variable" else inputs
+    result = attend(*inputs, *others, causal=kind == "causal")
+    fast, plain = compile_results(tmp_path, parameters, result.output(0))
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=tuple(x.get_output_shape(0))).astype(F32) for x in (query, key, value)]
+    arrays[1][:, :, 10:20], arrays[1][:, :, 20:, ::2] = np.nan, np.inf
+    arrays += [allowed] if kind == "variable" else []
+    values, expected = fast(arrays)[0], plain(arrays)[0]
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(values, expected, rtol=0, atol=2e-6)
+
+
 def test_attention_with_a_variable_scale_or_constant_inputs_is_not_compiled(tmp_path):
     query, key, value = (o.parameter([1, 2, n, 32], F32) for n in (10, 30, 30))
     scale = o.parameter([], F32)

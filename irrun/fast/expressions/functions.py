@@ -234,6 +234,8 @@ elementwise("Add-1", bind=_bind_two_inputs, is_cheap=True)(lambda m, a, b: a + b
 elementwise("Divide-1", bind=_bind_two_inputs, is_cheap=True)(lambda m, a, b: a / b)
 elementwise("Multiply-1", bind=_bind_two_inputs, is_cheap=True)(lambda m, a, b: a * b)
 elementwise(name="MultiplyAdd")(lambda m, a, b, c: m.multiply_add(a, b, c))
+#: x where a mask of 0 and -inf is 0, else -inf, also where x is infinite or NaN.
+elementwise(name="Mask")(lambda m, x, mask: m.select_greater(mask, -1.0, x, mask))
 elementwise("Subtract-1", bind=_bind_two_inputs, is_cheap=True)(lambda m, a, b: a - b)
 
 

@@ -53,14 +53,16 @@ class AttentionKernel(CompiledKernel):
     Args:
         constants: For each input, its value if it is constant. The scale must be.
         is_causal: The attribute.
+        is_boolean: Whether the mask is a boolean.
     """
 
     description = "compiled: attention, blocks of scores"
     reads_layouts = True
 
-    def __init__(self, constants: Sequence[Array | None], is_causal: bool) -> None:
+    def __init__(self, constants: Sequence[Array | None], is_causal: bool, is_boolean: bool = False) -> None:
         self._scale = constants[4] if len(constants) > 4 else None
         self._is_causal = is_causal
+        self._mask_step = "Mask" if is_boolean or is_causal else "Add"
         self._has_mask = len(constants) > 3 and not is_causal
         self._mask = constants[3] if self._has_mask else None
         #: Attention with a constant mask.
@@ -89,7 +91,7 @@ class AttentionKernel(CompiledKernel):
         compile_product()
         compile_softmax()
         kinds = ("full", "column") if self._has_mask or self._is_causal else ("",)
-        for expression in (*map(_make_expression, kinds), Expression()):
+        for expression in (*[_make_expression(kind, self._mask_step) for kind in kinds], Expression()):
             get_epilogue_address(expression)
 
     def bind(self, layouts: Sequence[Layout]) -> Binding:
@@ -101,19 +103,22 @@ class AttentionKernel(CompiledKernel):
         query, key, value = layouts[:3]
         factor = 1 / math.sqrt(query.shape[-1]) if self._scale is None else float(self._scale.item())
         if self._mask is None:
-            return _bind(query, key, value, layouts[3] if self._has_mask else None, factor, self._is_causal)
+            added = layouts[3] if self._has_mask else None
+            return _bind(query, key, value, added, factor, self._is_causal, self._mask_step)
         mask = _expand_mask(self._mask, key.shape[-2])
-        binding = _Plan(query, key, value, mask, factor).make_binding()
+        binding = _Plan(query, key, value, mask, factor, self._mask_step).make_binding()
         return keep_binding(self._bindings, (query, key, value), binding)
 
 
 @functools.lru_cache(maxsize=MAX_BINDINGS)
-def _bind(query: Layout, key: Layout, value: Layout, mask: Layout | None, factor: float, is_causal: bool) -> Binding:
+def _bind(
+    query: Layout, key: Layout, value: Layout, mask: Layout | None, factor: float, is_causal: bool, mask_step: str
+) -> Binding:
     """Return attention, which layers share, without a constant mask."""
     if not is_causal:
-        return _Plan(query, key, value, mask, factor).make_binding()
+        return _Plan(query, key, value, mask, factor, mask_step).make_binding()
     added = convert_mask(np.arange(key.shape[-2]) <= np.arange(query.shape[-2])[:, np.newaxis])
-    return _Plan(query, key, value, added, factor).make_binding()
+    return _Plan(query, key, value, added, factor, mask_step).make_binding()
 
 
 def convert_mask(mask: Array) -> Array:
@@ -138,12 +143,12 @@ def _expand_mask(mask: Array, columns: int) -> Array:
     return make_contiguous(mask)
 
 
-def _make_expression(mask_kind: str) -> Expression:
+def _make_expression(mask_kind: str, mask_step: str) -> Expression:
     """Return what is computed with the products of queries and keys: a factor, and a mask of a kind or none."""
     scale = Step("Multiply", (0, 1))
     if not mask_kind:
         return Expression(("scalar",), (scale,))
-    return Expression(("scalar", mask_kind), (scale, Step("Add", (3, 2))))
+    return Expression(("scalar", mask_kind), (scale, Step(mask_step, (3, 2))))
 
 
 class _Plan:
@@ -155,12 +160,16 @@ class _Plan:
         value: That of the values, [B..., S, Ev].
         mask: The mask or its layout, which broadcasts to [B..., L, S] and has S columns, or None.
         factor: The scale.
+        mask_step: The expression of the scores and the mask.
 
     Raises:
         NoKernelError: The shapes do not match, or an input has to be copied.
     """
 
-    def __init__(self, query: Layout, key: Layout, value: Layout, mask: Array | Layout | None, factor: float) -> None:
+    def __init__(
+        self, query: Layout, key: Layout, value: Layout, mask: Array | Layout | None, factor: float, mask_step: str
+    ) -> None:
+        self.mask_step = mask_step
         self.inputs = query, key, value
         self.mask = mask
         self.lead, (self.length, self.size) = query.shape[:-2], query.shape[-2:]
@@ -261,7 +270,10 @@ class _Plan:
         queries = make_base(0).move(_locate(place, query.strides))
         result = make_base(3).move(_locate(place, self.strides))
         row_sizes = query.strides[-2] // F32.itemsize, self.strides[-2] // F32.itemsize
-        epilogues = get_epilogue_address(_make_expression(mask_kind)), get_epilogue_address(Expression())
+        epilogues = (
+            get_epilogue_address(_make_expression(mask_kind, self.mask_step)),
+            get_epilogue_address(Expression()),
+        )
         columns, size = self.key_length, self.value_size
         places = queries, packed[0], SCRATCH, scores, table, epilogues[0]
         result_places = scores, packed[1], SCRATCH, result, table, epilogues[1]

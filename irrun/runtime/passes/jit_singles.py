@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.errors import REFUSALS
 from irrun.fast.jit.attention import AttentionKernel, convert_mask
@@ -133,7 +135,10 @@ def replace_attention(compilation: Compilation, number: int) -> None:
         map(compilation.view.is_f32, (*instruction.inputs[:3], *instruction.outputs))
     ):
         return
-    kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
+    mask = constants[3] if len(constants) > 3 else None
+    port = compilation.view.ports.get(instruction.inputs[3]) if len(constants) > 3 else None
+    is_boolean = mask.dtype == np.bool_ if mask is not None else port is not None and port.element_type == BOOLEAN
+    kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)), is_boolean)
     kernel.prepare(())
     instruction = convert_mask_before(compilation, instruction)
     inputs = tuple(slot for slot in instruction.inputs if compilation.view.get_constant(slot) is None)
