@@ -26,7 +26,7 @@ from irrun.runtime.options import RunSettings
 if TYPE_CHECKING:
     from irrun.generation.chat import ChatFormat
 
-__all__ = ["GeneratedText", "TextGenerator", "generate"]
+__all__ = ["GeneratedText", "TextGenerator", "count_overlap", "generate"]
 
 #: The names of language models, in the order in which they are looked for.
 MODELS = ("openvino_language_model.xml", "openvino_model.xml", "model.xml")
@@ -265,7 +265,7 @@ class _Writer:
             position, stop = min(ends)
             self._stopped = text[: position + (len(stop) if self._keeps_stop else 0)]
             return True
-        held = max((_count_overlap(text, stop) for stop in self._stops), default=0)
+        held = max((count_overlap(text, stop) for stop in self._stops), default=0)
         known = text[: len(text) - held] if held else text
         return not known.endswith(INCOMPLETE) and self._pass_on(self._prefix + known)
 
@@ -396,6 +396,11 @@ def generate(
     return [generator.generate(prompt, config, streamer) for prompt in prompts]
 
 
-def _count_overlap(text: str, stop: str) -> int:
-    """Return how many characters at the end of a text may begin a stop string."""
+def count_overlap(text: str, stop: str) -> int:
+    """Return how many characters at the end of a text may begin a stop string.
+
+    Args:
+        text: The text.
+        stop: The stop string.
+    """
     return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if stop.startswith(text[-n:])), 0)

@@ -12,6 +12,7 @@ import numpy as np
 from irrun.generation.beam_search import search_beams
 from irrun.generation.config import GenerationConfig
 from irrun.generation.decoder import Decoder, compile_language_model
+from irrun.generation.pipeline import count_overlap
 from irrun.generation.sampling import Sampler
 from irrun.ir.model import Model
 from irrun.openvino_genai.enumerations import GenerationFinishReason, StreamingStatus
@@ -221,7 +222,7 @@ class LanguageModel:
                 return len(tokens), 0
             position = min(positions)
             return next(n for n in range(len(tokens), -1, -1) if len(self._decode(tokens[:n])) <= position), 0
-        overlap = max(_count_overlap(text, stop) for stop in stops)
+        overlap = max(count_overlap(text, stop) for stop in stops)
         held = 0
         while held < len(tokens) and len(self._decode(tokens[: len(tokens) - held])) > len(text) - overlap:
             held += 1
@@ -236,8 +237,3 @@ def _compute_log_probability(scores: np.ndarray[Any, Any], token: int) -> float:
     """Return the logarithm of the probability of a token."""
     shifted = scores.astype(np.float64) - scores.max()
     return float(shifted[token] - np.log(np.exp(shifted).sum()))
-
-
-def _count_overlap(text: str, stop: str) -> int:
-    """Return how many characters at the end of a text may begin a stop string."""
-    return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if stop.startswith(text[-n:])), 0)
