@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import irrun
+import irrun.openvino as ov
 from irrun.openvino.inference_engine import Blob, IECore, IENetwork, IEPlugin, StatusCode, TensorDesc
 
 
@@ -154,3 +155,15 @@ def test_wrong_arguments_are_reported(classifier: Path, image: np.ndarray) -> No
         net.input_info["data"].precision = "FOO"
     with pytest.raises(RuntimeError, match="does not exist"):
         net.reshape({"unknown": [1]})
+
+
+def test_inputs_and_outputs_are_in_the_order_of_their_names() -> None:
+    ops = ov.opset8
+    b, a = (ops.parameter([2], np.float32, name=name) for name in "ba")
+    nodes = [ops.relu(b, name="z"), ops.negative(a, name="y")]
+    network = IENetwork(ov.Model(nodes, [b, a], "model"))
+    executable = IECore().load_network(network, "CPU")
+    results = executable.infer({"a": np.array([1, 2]), "b": np.array([-3, 4])})
+    assert [*network.inputs] == [*executable.input_info] == ["a", "b"]
+    assert [*network.outputs] == [*executable.outputs] == [*results] == ["y", "z"]
+    assert [value.tolist() for value in results.values()] == [[-1, -2], [0, 4]]

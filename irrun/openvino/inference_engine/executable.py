@@ -73,11 +73,11 @@ class InferRequest:
 
     @property
     def output_blobs(self) -> dict[str, Blob]:
-        """The outputs by name."""
-        if not self._output_blobs:
-            for name, data in self._network.outputs.items():
+        """The outputs in the order of their names."""
+        for name, data in self._network.outputs.items():
+            if name not in self._output_blobs:
                 self._output_blobs[name] = Blob(TensorDesc(data.precision, data.shape, data.layout))
-        return self._output_blobs
+        return dict(sorted(self._output_blobs.items()))
 
     @property
     def inputs(self) -> dict[str, Array]:
@@ -206,7 +206,8 @@ class InferRequest:
                 blob.buffer[...] = array
 
     def _collect(self) -> list[Array]:
-        return [_prepare(self._input_blobs[name].buffer, info) for name, info in self._network.input_info.items()]
+        infos = self._network.input_info
+        return [_prepare(self._input_blobs[name].buffer, infos[name]) for name in self._network._input_names]
 
     def _store(self) -> None:
         results = self._request.results.to_tuple()
@@ -240,6 +241,7 @@ class ExecutableNetwork:
         self._compiled: CompiledModel = Core().compile_model(network._model, device, properties)
         self.input_info: dict[str, InputInfoPtr] = dict(network.input_info)
         self.outputs: dict[str, DataPtr] = dict(network.outputs)
+        self._input_names = [node.get_friendly_name() for node in network._model.parameters]
         self._output_names = [get_output_name(result) for result in network._model.results]
         self._batch_size = network.batch_size if network.input_info else 1
         count = num_requests or int(self._compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))

@@ -50,13 +50,13 @@ class IENetwork:
 
     @property
     def input_info(self) -> dict[str, InputInfoPtr]:
-        """The inputs by name."""
-        return self._inputs
+        """The inputs in the order of their names."""
+        return dict(sorted(self._inputs.items()))
 
     @property
     def inputs(self) -> dict[str, DataPtr]:
-        """The inputs by name, as programs before 2020.3 read them."""
-        return {name: info.input_data for name, info in self._inputs.items()}
+        """The inputs in the order of their names, as programs before 2020.3 read them."""
+        return {name: info.input_data for name, info in self.input_info.items()}
 
     @property
     def outputs(self) -> dict[str, DataPtr]:
