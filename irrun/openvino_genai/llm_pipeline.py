@@ -16,6 +16,7 @@ from irrun.ir.reader import read_model
 from irrun.openvino.errors import translate_errors
 from irrun.openvino.tensor import Tensor
 from irrun.openvino_genai.chat_history import ChatHistory
+from irrun.openvino_genai.configured import ConfiguredPipeline
 from irrun.openvino_genai.generation_config import UNLIMITED, GenerationConfig
 from irrun.openvino_genai.language_model import GeneratedTokens, LanguageModel
 from irrun.openvino_genai.perf_metrics import PerfMetrics
@@ -55,7 +56,7 @@ class _Prompts:
     templates: list[float] = field(default_factory=list)
 
 
-class LLMPipeline:
+class LLMPipeline(ConfiguredPipeline[GenerationConfig]):
     """Continues texts.
 
     The arguments are one of `(models_path, device)`, `(models_path, tokenizer, device)` and `(model, weights,
@@ -94,30 +95,6 @@ class LLMPipeline:
         self._model = LanguageModel(model, settings, self._tokenizer)
         self._chat: ChatHistory | None = None
         self._load_time = (time.perf_counter() - start) * 1000
-
-    def _set_end_token(self, config: GenerationConfig) -> None:
-        token = self._tokenizer.get_eos_token_id()
-        if config.eos_token_id == -1 and token != -1:
-            config.set_eos_token_id(token)
-
-    def get_tokenizer(self) -> Tokenizer:
-        """Return the tokenizer."""
-        return self._tokenizer
-
-    def get_generation_config(self) -> GenerationConfig:
-        """Return a copy of the default configuration."""
-        return copy.deepcopy(self._config)
-
-    def set_generation_config(self, config: GenerationConfig) -> None:
-        """Set the default configuration.
-
-        Raises:
-            RuntimeError: An option is out of range.
-        """
-        config = copy.deepcopy(config)
-        self._set_end_token(config)
-        config.validate()
-        self._config = config
 
     def start_chat(self, system_message: str = "") -> None:
         """Begin a chat: prompts and answers are added to a history. It is deprecated."""

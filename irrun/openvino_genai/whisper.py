@@ -13,6 +13,7 @@ import numpy as np
 
 from irrun.generation.transcription import SpeechRecognizer
 from irrun.openvino.errors import translate_errors
+from irrun.openvino_genai.configured import ConfiguredPipeline
 from irrun.openvino_genai.enumerations import StreamingStatus
 from irrun.openvino_genai.generation_config import WhisperGenerationConfig
 from irrun.openvino_genai.perf_metrics import MeanStdPair, PerfMetrics, measure
@@ -115,7 +116,7 @@ class WhisperDecodedResults:
         return "\n".join(f"{score:.6f}: {text}" for score, text in zip(self.scores, self.texts, strict=True))
 
 
-class WhisperPipeline:
+class WhisperPipeline(ConfiguredPipeline[WhisperGenerationConfig]):
     """Writes down speech.
 
     Args:
@@ -141,29 +142,9 @@ class WhisperPipeline:
         self._set_end_token(self._config)
         self._load_time = (time.perf_counter() - start) * 1000
 
-    def _set_end_token(self, config: WhisperGenerationConfig) -> None:
+    def _find_end_token(self) -> int:
         token = self._recognizer.config.generation.eos_token_id
-        if config.eos_token_id == -1 and token is not None:
-            config.set_eos_token_id(token)
-
-    def get_tokenizer(self) -> Tokenizer:
-        """Return the tokenizer."""
-        return self._tokenizer
-
-    def get_generation_config(self) -> WhisperGenerationConfig:
-        """Return a copy of the default configuration."""
-        return copy.deepcopy(self._config)
-
-    def set_generation_config(self, config: WhisperGenerationConfig) -> None:
-        """Set the default configuration.
-
-        Raises:
-            RuntimeError: An option is out of range.
-        """
-        config = copy.deepcopy(config)
-        self._set_end_token(config)
-        config.validate()
-        self._config = config
+        return -1 if token is None else token
 
     @translate_errors
     def generate(

@@ -33,7 +33,7 @@ FILES = {
 VALUES = (
     *(None, True, 0, 1, -1, 3, 1.5, -0.5, float("nan"), float("inf"), 2**31, 2**64, 10**30, "", "x", "²", "9" * 30, []),
     *([1], ["a"], [[1]], [None], [2**70], {}, {"content": "<s>"}, {"content": 5}, {"5": {"content": "x"}}, "\ud800"),
-    *("{{ messages }}", "{{", [{"name": "default", "template": "x"}], [{"name": [1]}], "a" * 5000, -1e30, 1e-300),
+    *("{{ messages }}", "{{", [{"name": "default", "template": "x"}], [{"name": [1]}], "a" * 500, -1e30, 1e-300),
 )
 CONTENTS = ("", "[]", "5", "{", "[" * 100_000, '{"a":' * 100_000, '{"max_length": ' + "9" * 6000 + "}", "\ufeff{}")
 TURN = [{"role": "user", "content": "Once"}]
