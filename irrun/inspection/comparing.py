@@ -23,6 +23,7 @@ from irrun.errors import InputError
 from irrun.inspection.comparison import Comparison, LayerComparison, OutputComparison
 from irrun.inspection.connections import ConnectionTable
 from irrun.inspection.contributions import Contributions, cast
+from irrun.inspection.ignored import IgnoredElements
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.metrics import Metrics, are_identical, measure, measure_top_k, widen
 from irrun.inspection.references import (
@@ -248,6 +249,7 @@ class _Comparer:
         self.errors: dict[str, LayerErrors] = {}
         self.executed: set[int] = set()
         self.connections = ConnectionTable(self.table)
+        self.ignored = IgnoredElements(self.connections)
         self.differences = StaticDifferences(self.table, reference)
         #: One session for each of the two runs.
         self.requests = compiled.create_infer_request(), compiled.create_infer_request()
@@ -423,12 +425,10 @@ class _Comparer:
         if matched_by is None:
             return None
         replacements = [self.reference.get_value(layer, port, scope) for port in range(len(outputs))]
-        references = [
-            self.limit_to_defined(layer, port, inputs, value, expected)
-            for port, (value, expected) in enumerate(zip(outputs, replacements, strict=True))
-        ]
-        if all(value is None for value in references):
+        if all(value is None for value in replacements):
             return None
+        results = outputs
+        inputs, outputs, references = self.leave_out(layer, inputs, outputs, replacements)
         factor = self.get_factor(layer, outputs, references)
         errors = LayerErrors(layer, scope, self.table.get_key(layer, scope), matched_by, factor)
         errors.has_type_change = any(
@@ -448,19 +448,34 @@ class _Comparer:
                     errors.is_one_level &= is_one_level(layer, inputs, value, expected)
                 elif metrics.sqnr_db < get_ordinary_sqnr([rounding]):
                     errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor)
+        if errors.has_own_excess and not errors.has_type_change:
+            errors.has_wrong_kernel = self.has_wrong_kernel(layer, inputs, outputs, references, factor)
         return [
             value if expected is None else cast(expected, value)
-            for value, expected in zip(outputs, replacements, strict=True)
+            for value, expected in zip(results, replacements, strict=True)
         ]
 
-    def limit_to_defined(
-        self, layer: Layer, port: int, inputs: Sequence[Array | None], value: Array, expected: Array | None
-    ) -> Array | None:
-        """Return the reference of an output; where it is undefined, the value itself."""
-        lengths = registry.get_card(layer.type, layer.version).lengths
-        if expected is None or port or lengths is None or self.reference.is_same_runtime:
-            return expected
-        return _mask_padding(expected, value, inputs[lengths])
+    def leave_out(
+        self,
+        layer: Layer,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array],
+        references: Sequence[Array | None],
+    ) -> tuple[Sequence[Array | None], Sequence[Array], Sequence[Array | None]]:
+        """Return inputs, outputs and references of a layer in which elements that do not count are equal."""
+        expected = references[0] if references else None
+        if expected is None or expected.shape != outputs[0].shape:
+            return inputs, outputs, references
+        value = outputs[0]
+        undefined = None if self.reference.is_same_runtime else self.ignored.find_undefined(layer, inputs, value)
+        if undefined is not None:
+            return inputs, outputs, [np.where(undefined, value.astype(expected.dtype), expected), *references[1:]]
+        masked = self.ignored.find_masked(layer, value, expected)
+        if masked is None:
+            return inputs, outputs, references
+        # Without the magnitude of the masks, the tolerance is one for scores.
+        summands = [None if v is None else _set_zero(v, masked) for v in inputs]
+        return summands, [_set_zero(value, masked)], [_set_zero(expected, masked)]
 
     def estimate(
         self,
@@ -497,8 +512,37 @@ class _Comparer:
         if registry.get_card(layer.type, layer.version).discontinuous:
             return True
         changes = self.estimator.measure_sensitivity(layer, inputs, outputs)
-        if changes is None:
-            return True
+        return changes is None or self.are_explained(outputs, references, changes, factor)
+
+    def has_wrong_kernel(
+        self,
+        layer: Layer,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array],
+        references: Sequence[Array | None],
+        factor: float,
+    ) -> bool:
+        """Return whether the kernel differs from the same operation in f64, with which the reference agrees.
+
+        A layer is only ill-conditioned if rounding errors of its inputs explain the error.
+        """
+        if registry.get_card(layer.type, layer.version).discontinuous:
+            return False
+        exact = self.estimator.compute(layer, inputs, len(outputs))
+        changes = self.estimator.measure_sensitivity(layer, inputs, outputs)
+        if exact is None or changes is None or self.are_explained(outputs, references, changes, factor):
+            return False
+        narrow = [cast(wide, value) for wide, value in zip(exact, outputs, strict=True)]
+        return self.are_explained(narrow, references, changes, factor)
+
+    def are_explained(
+        self,
+        outputs: Sequence[Array],
+        references: Sequence[Array | None],
+        changes: Sequence[Array],
+        factor: float,
+    ) -> bool:
+        """Return whether changes by rounding errors of the inputs explain the errors of the outputs."""
         for value, expected, change in zip(outputs, references, changes, strict=True):
             if expected is None or not is_float_array(expected) or expected.shape != change.shape:
                 continue
@@ -512,19 +556,21 @@ class _Comparer:
 
     def measure_accumulated(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
-    ) -> None:
-        """Measure the error of the outputs of a layer."""
+    ) -> Sequence[Array] | None:
+        """Measure the error of the outputs of a layer, and take undefined steps of sequences from the reference."""
         errors = self.errors.get(self.table.get_key(layer, scope))
         if errors is None:
-            return
-        roundings = iter(errors.rounding)
-        for port, value in enumerate(outputs):
-            rounding = next(roundings, EXACT)
-            expected = self.reference.get_value(layer, port, scope)
-            expected = self.limit_to_defined(layer, port, inputs, value, expected)
+            return None
+        replacements = [self.reference.get_value(layer, port, scope) for port in range(len(outputs))]
+        _, values, references = self.leave_out(layer, inputs, outputs, replacements)
+        for value, expected, rounding in zip(values, references, errors.rounding, strict=True):
             if expected is not None:
                 errors.accumulated.append(_measure(value, expected, rounding, errors.factor))
         errors.input_error = self.find_input_error(layer, scope)
+        undefined = None if self.reference.is_same_runtime else self.ignored.find_undefined(layer, inputs, outputs[0])
+        if undefined is None or replacements[0] is None or replacements[0].shape != outputs[0].shape:
+            return None
+        return [np.where(undefined, cast(replacements[0], outputs[0]), outputs[0]), *outputs[1:]]
 
     def find_input_error(self, layer: Layer, scope: Scope) -> float:
         """Return the largest relative error of the inputs of a layer."""
@@ -548,6 +594,8 @@ class _Comparer:
         if verdict == "adds":
             connections = self.differences.describe_connections(layer)
             reason = "; ".join(filter(None, (connections, reason))) or self.differences.describe_owner(layer)
+            if not reason and errors.has_wrong_kernel:
+                reason = "the kernel differs from the same operation in f64, with which the reference agrees"
         tolerance = max(errors.factor * max(r.relative, r.epsilon) for r in errors.rounding)
         return LayerComparison(
             layer.name,
@@ -644,9 +692,5 @@ def _exceeds_basic(value: Array, expected: Array, rounding: Rounding, factor: fl
     return measure(value, expected, rounding.get_basic_limits(expected, factor)).over_tolerance > 0
 
 
-def _mask_padding(expected: Array, value: Array, lengths: Array | None) -> Array:
-    """Return outputs of a sequence layer, where steps after the end of each sequence come from `value`."""
-    if lengths is None or expected.ndim != 4 or expected.shape != value.shape or lengths.shape != expected.shape[:1]:
-        return expected
-    is_defined = np.arange(expected.shape[2]) < lengths[:, None]
-    return np.where(is_defined[:, None, :, None], expected, value.astype(expected.dtype))
+def _set_zero(value: Array, elements: Array) -> Array:
+    return np.where(elements, np.zeros((), value.dtype), value)

@@ -96,7 +96,7 @@ class RoundingEstimator:
         exact = (
             None
             if registry.get_card(layer.type, layer.version).discontinuous
-            else self._compute(layer, inputs, len(outputs))
+            else self.compute(layer, inputs, len(outputs))
         )
         results = []
         for i, value in enumerate(outputs):
@@ -121,7 +121,7 @@ class RoundingEstimator:
         Returns:
             Arrays of f64; None if the layer cannot be computed on its own.
         """
-        exact = self._compute(layer, inputs, len(outputs))
+        exact = self.compute(layer, inputs, len(outputs))
         if exact is None:
             return None
         rng = np.random.default_rng(0)
@@ -134,15 +134,21 @@ class RoundingEstimator:
                 for v in inputs
             ]
             with np.errstate(all="ignore"):
-                results = self._compute(layer, rounded, len(outputs))
+                results = self.compute(layer, rounded, len(outputs))
                 if results is None or any(a.shape != b.shape for a, b in zip(results, exact, strict=True)):
                     return None
                 for change, result, value in zip(changes, results, exact, strict=True):
                     np.fmax(change, np.abs(widen(result) - widen(value)), out=change)
         return changes
 
-    def _compute(self, layer: Layer, inputs: Sequence[Array | None], count: int) -> list[Array] | None:
-        """Return the outputs in f64, or None if the layer cannot be computed on its own."""
+    def compute(self, layer: Layer, inputs: Sequence[Array | None], count: int) -> list[Array] | None:
+        """Return the outputs of a layer in f64, or None if the layer cannot be computed on its own.
+
+        Args:
+            layer: The layer.
+            inputs: Its inputs.
+            count: The number of its outputs.
+        """
         bound = self._bind(layer, count)
         if bound is None or not any(value is not None and is_float_array(value) for value in inputs):
             return None

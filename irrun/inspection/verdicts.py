@@ -32,7 +32,7 @@ VERDICTS = {
     "adds": "The layer itself computes something else than the reference.",
     "inherits": "The layer agrees, but its inputs have an error.",
     "amplifies": "The layer agrees, but the error of its inputs grows at least tenfold in it.",
-    "ill-conditioned": "The layer is inaccurate in this precision: its result in f64 is another one as well.",
+    "ill-conditioned": "The layer is inaccurate in this precision, as rounding errors of its inputs explain.",
     "one level": "A few elements of a FakeQuantize lie on the edge of two levels.",
     "near zero": "The error is smaller than the rounding errors of the inputs.",
     "perturbed": "Reading the value changed what the reference computes.",
@@ -65,6 +65,8 @@ class LayerErrors:
         own: The own error of each output that the reference has.
         accumulated: The accumulated error of each output that the reference has.
         has_own_excess: Whether an own error exceeds what rounding the result explains.
+        has_wrong_kernel: Whether the layer differs from itself in f64, with which the reference agrees, by more than
+            rounding explains.
         is_near_zero: Whether all own errors are smaller than the rounding errors of the inputs.
         is_one_level: Whether all own errors occur in FakeQuantize, at the edge of two levels.
         has_type_change: Whether the element type differs, other than in the width of a floating-point type.
@@ -80,6 +82,7 @@ class LayerErrors:
     own: list[Metrics] = field(default_factory=list)
     accumulated: list[Metrics] = field(default_factory=list)
     has_own_excess: bool = False
+    has_wrong_kernel: bool = False
     is_near_zero: bool = True
     is_one_level: bool = True
     has_type_change: bool = False
@@ -126,6 +129,8 @@ def choose_verdict(errors: LayerErrors, is_perturbed: bool, is_f64: bool, is_cha
         return "one level"
     if is_over:
         return "ill-conditioned" if is_f64 and not _differs_in_finiteness(errors.own) else "adds"
+    if errors.has_wrong_kernel:
+        return "perturbed" if is_perturbed else "adds"
     if errors.has_own_excess:
         return "ill-conditioned"
     return _choose_accumulated_verdict(errors)

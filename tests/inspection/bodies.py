@@ -7,7 +7,16 @@ import numpy as np
 from inspection.graphs import Row, make_graph, make_model
 from irrun.ir.graph import BackEdge, Body, PortMapEntry
 
-__all__ = ["MODELS", "make_branches", "make_layers", "make_loop", "make_recurrent", "make_stateful"]
+__all__ = [
+    "MODELS",
+    "make_branches",
+    "make_layers",
+    "make_loop",
+    "make_masked",
+    "make_padded",
+    "make_recurrent",
+    "make_stateful",
+]
 
 
 def make_body(rows, inputs, outputs, back_edges=()):
@@ -228,6 +237,69 @@ def make_layers(seed=0):
     return make_model(*rows)
 
 
+def make_padded(seed=0):
+    """Return an LSTM over sequences of which two are shorter, whose steps are summed up to their ends."""
+    rng = np.random.default_rng(seed)
+    return make_model(
+        Row("x", "Parameter", shapes=[[3, 5, 6]]),
+        Row("scaled", "Tanh", ["x"]),
+        weights(rng, "h0", 3, 1, 4),
+        weights(rng, "c0", 3, 1, 4),
+        Row("lengths", "Constant", value=np.array([5, 2, 3], np.int64)),
+        weights(rng, "w", 1, 16, 6),
+        weights(rng, "r", 1, 16, 4),
+        weights(rng, "b", 1, 16),
+        Row(
+            "lstm",
+            "LSTMSequence",
+            ["scaled", "h0", "c0", "lengths", "w", "r", "b"],
+            {"hidden_size": "4", "direction": "forward", "activations": "sigmoid,tanh,tanh", "clip": "0"},
+            outputs=3,
+            version="opset5",
+        ),
+        integers("directions", 1),
+        Row("steps", "Squeeze", ["lstm:0", "directions"]),
+        Row("active", "Sigmoid", ["steps"]),
+        Row("ends", "Constant", value=(np.arange(5) < np.array([[5], [2], [3]])).astype(np.float32)[:, :, None]),
+        Row("defined", "Multiply", ["active", "ends"]),
+        integers("axes", 1),
+        Row("sum", "ReduceSum", ["defined", "axes"], {"keep_dims": "false"}),
+        Row("state", "Add", ["lstm:1", "lstm:2"]),
+        Row("last", "Squeeze", ["state", "directions"]),
+        Row("both", "Concat", ["sum", "last"], {"axis": "1"}),
+        weights(rng, "head", 8, 3),
+        Row("y", "MatMul", ["both", "head"], {"transpose_a": "false", "transpose_b": "false"}),
+        Row("result", "Result", ["y"]),
+        Row("hidden", "Result", ["steps"]),
+    )
+
+
+def make_masked(seed=0):
+    """Return two attentions, whose masks are added: one of the largest number, one of -10000."""
+    rng = np.random.default_rng(seed)
+
+    def attend(name, source, mask):
+        flags = {"transpose_a": "false", "transpose_b": "true"}
+        kept = np.arange(12) < 3
+        return [
+            *(weights(rng, f"{name}/w{k}", 8, 8) for k in "qkv"),
+            *(Row(f"{name}/{k}", "MatMul", [source, f"{name}/w{k}"], flags) for k in "qkv"),
+            Row(f"{name}/scores", "MatMul", [f"{name}/q", f"{name}/k"], flags),
+            Row(f"{name}/mask", "Constant", value=np.where(kept, 0, mask).astype(np.float32)[None, None]),
+            Row(f"{name}/masked", "Add", [f"{name}/scores", f"{name}/mask"], shapes=[[1, 12, 12]]),
+            Row(f"{name}/weights", "SoftMax", [f"{name}/masked"], {"axis": "2"}, shapes=[[1, 12, 12]]),
+            Row(f"{name}/y", "MatMul", [f"{name}/weights", f"{name}/v"], {**flags, "transpose_b": "false"}),
+            Row(f"{name}/sum", "Add", [source, f"{name}/y"]),
+        ]
+
+    return make_model(
+        Row("x", "Parameter", shapes=[[1, 12, 8]]),
+        *attend("first", "x", np.finfo(np.float32).min),
+        *attend("second", "first/sum", -1e4),
+        Row("y", "Result", ["second/sum"]),
+    )
+
+
 def _random(*shape):
     return lambda rng: rng.standard_normal(shape).astype(np.float32)
 
@@ -239,4 +311,6 @@ MODELS = {
     "branches": (make_branches, lambda rng: (0.6 + rng.standard_normal((2, 6)) / 4).astype(np.float32)),
     "stateful": (make_stateful, _random(1, 6)),
     "layers": (make_layers, _random(1, 4, 12, 12)),
+    "padded": (make_padded, _random(3, 5, 6)),
+    "masked": (make_masked, _random(1, 12, 8)),
 }

@@ -17,15 +17,19 @@ import numpy as np
 
 import irrun
 from inspection import bodies, faults, networks
-from irrun.inspection import compare, record
+from irrun.inspection import KeyTable, compare, record
+from irrun.inspection.comparing import open_reference
+from irrun.inspection.keys import get_port_suffix
 from irrun.inspection.metrics import measure
 
-__all__ = ["Score", "Subject", "compare_untouched", "list_subjects", "plant_at_random", "score"]
+__all__ = ["Score", "Subject", "compare_untouched", "list_subjects", "plant_at_random", "score", "score_elsewhere"]
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared/data"
 #: Outputs that differ by less are not wrong.
 WRONG_DB = 80.0
+#: Other runtimes and precisions that compute references.
+ELSEWHERE = ("openvino", "openvino:reference", "onnx", "f64")
 
 
 @dataclass
@@ -143,11 +147,11 @@ class Score:
         return f"{marks or 'ok':4} {self.subject}/{self.reference} {self.kind}: {self.description} => {self.found}"
 
 
-def score(fault, subject, reference="model", good=None) -> Score:
+def score(fault, subject, reference="model", good=None, against=None, observers=()) -> Score:
     """Compare a model with a fault with the good one, and score what is found."""
     good = good or subject.model
-    against = good
-    has_reasons = reference in ("model", "renamed", "reverse")
+    against = good if against is None else against
+    has_reasons = reference in ("model", "renamed", "reverse") or bool(observers)
     model = fault.model
     if reference == "renamed":
         against = rename(good, 7)
@@ -156,7 +160,7 @@ def score(fault, subject, reference="model", good=None) -> Score:
     elif reference == "reverse":
         model, against = good, fault.model
     try:
-        result = compare(model, against, sequence=subject.inputs)
+        result = compare(model, against, sequence=subject.inputs, observers=observers)
     except Exception:
         return Score(fault.kind, subject.name, reference, fault.description, False, None, False, "",
                      traceback.format_exc())  # fmt: skip
@@ -181,6 +185,126 @@ def score(fault, subject, reference="model", good=None) -> Score:
     found = "; ".join(f"{layer.key} [{layer.reason}]" for layer in named[:4]) or result.describe()
     reason = (is_right and all(reasons)) if has_reasons else None
     return Score(fault.kind, subject.name, reference, fault.description, is_right, reason, result.agrees, found)
+
+
+def score_elsewhere(subjects, reference, count, seed, folder) -> Iterator[Score]:
+    """Score comparisons with another runtime, or with f64, in turn of two kinds.
+
+    Either the kernel of a layer is wrong, and the model is compared with the other runtime; or the model has a fault,
+    and is compared with the values that the other runtime computes for the good one.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = list(faults.KINDS)
+    number = int(rng.integers(len(kinds)))
+    subjects = [s for s in subjects if is_supported(s, reference, Path(folder))]
+    while count:
+        number += 1
+        subject = subjects[int(rng.integers(len(subjects)))]
+        inputs = [[perturb(value, rng) for value in arguments] for arguments in subject.inputs]
+        subject = Subject(subject.name, subject.model, inputs)
+        if reference == "onnx" or number % 2:
+            values = compute_elsewhere(subject, reference, Path(folder))
+        if number % 2:
+            effect = make_effect(inputs)
+            fault = (
+                None if len(inputs) > 1 else faults.plant(subject.model, [kinds[number % len(kinds)]], number, effect)
+            )
+            if fault is None:
+                continue
+            if reference != "f64":  # no values of bodies are known: the layers that own them are named
+                fault.marks = [m._replace(layers=m.layers | find_owners(m.layers)) for m in fault.marks]
+            yield score(fault, subject, "values", against=values)
+        else:
+            against = values if reference == "onnx" else reference
+            fault, observer = plant_kernel(subject, rng)
+            if fault is None or (reference != "f64" and "[0]/" in fault.description):
+                continue
+            yield score(fault, subject, reference, against=against, observers=[observer])
+        count -= 1
+
+
+def is_supported(subject, reference, folder) -> bool:
+    """Return whether another runtime has all operations of a model."""
+    try:
+        compute_elsewhere(subject, reference, folder)
+    except irrun.IrrunError as error:
+        if reference != "onnx" and "Evaluation failed" not in str(error):
+            raise
+        return False
+    return True
+
+
+def find_owners(paths) -> frozenset[str]:
+    """Return the paths of the layers that own the bodies of some layers."""
+    return frozenset(path.rpartition("[0]/")[0] for path in paths if "[0]/" in path)
+
+
+def compute_elsewhere(subject, reference, folder):
+    """Return the values of a model in another runtime or in f64: arrays by key, or the path of an ONNX model."""
+    model, inputs = subject.model, subject.inputs
+    if reference == "onnx":
+        path = folder / f"{subject.name}.onnx"
+        if not path.exists():
+            irrun.export_onnx(model, path)
+        return str(path)
+    if reference == "f64":
+        with tempfile.TemporaryDirectory() as traces:
+            return record(model, inputs[0], Path(traces) / "run.trace", precision="f64")
+    opened = open_reference(model, reference, inputs[0])
+    try:
+        arrays = {}
+        for path, layer in KeyTable(model).iterate_layers():
+            if "]/" not in path and opened.find_match(layer) is not None:
+                for port in range(len(layer.outputs)):
+                    value = opened.get_value(layer, port, ())
+                    if value is not None:
+                        arrays[path + get_port_suffix(layer, port)] = np.array(value)
+        return arrays
+    finally:
+        opened.close()
+
+
+def plant_kernel(subject, rng):
+    """Return a fault and an observer that changes the results of one layer, as a wrong kernel does."""
+    table = KeyTable(subject.model)
+    layers = [n for n in faults.Site(subject.model, rng).executed() if n[1].type not in ("ReadValue", "Assign")]
+    path, chosen = layers[int(rng.integers(len(layers)))]
+    if chosen.bodies:
+        return None, None
+    way = ("scaled", "one element", "reversed", "last row")[int(rng.integers(4))]
+
+    def change(layer, inputs, outputs, seconds, scope):
+        if table_path(layer) != path or outputs[0].dtype != np.float32 or not outputs[0].size:
+            return None
+        value = np.array(outputs[0])
+        flat = value.reshape(-1)
+        if way == "scaled":
+            flat *= 1.05
+        elif way == "one element":
+            flat[flat.size // 3] += 0.5 + np.abs(flat[np.isfinite(flat)]).mean()
+        elif way == "reversed":
+            value = np.ascontiguousarray(value[..., ::-1])
+        else:
+            value[..., -1:] = 0
+        return [value, *outputs[1:]]
+
+    compiled = irrun.compile_model(subject.model, optimize=False)
+    names = {}
+    for key, layer in KeyTable(compiled.model).iterate_layers():
+        names[id(layer)] = key
+
+    def table_path(layer):
+        return names.get(id(layer)) or table.get_path(layer)
+
+    def infer(observers):
+        request = compiled.create_infer_request()
+        return [v for x in subject.inputs for v in request.infer(x, observers=observers).to_tuple()]
+
+    pairs = list(zip(infer([]), infer([change]), strict=True))
+    if not any(measure(b, a).sqnr_db < WRONG_DB for a, b in pairs):
+        return None, None
+    mark = faults.Mark(frozenset([path]), "kernel differs|^$")
+    return faults.Fault("kernel", f"{way} results of {path}", [mark], subject.model), change
 
 
 def normalize(key: str) -> str:
@@ -253,6 +377,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--subject")
+    parser.add_argument("--against", choices=ELSEWHERE, help="Another runtime that computes the references.")
     parser.add_argument("--all", action="store_true", help="Print right answers, too.")
     arguments = parser.parse_args()
     start = time.time()
@@ -261,8 +386,12 @@ def main() -> None:
         subjects = list(list_subjects(Path(folder), arguments.seed))
         if arguments.subject:
             subjects = [s for s in subjects if s.name in arguments.subject.split(",")]
-        for subject, fault, reference in plant_at_random(subjects, arguments.count, arguments.seed):
-            result = score(fault, subject, reference)
+        if arguments.against:
+            results = score_elsewhere(subjects, arguments.against, arguments.count, arguments.seed, folder)
+        else:
+            planted = plant_at_random(subjects, arguments.count, arguments.seed)
+            results = (score(fault, subject, reference) for subject, fault, reference in planted)
+        for result in results:
             row = table[result.kind]
             row["planted"] += 1
             row["layer"] += result.layer

@@ -16,7 +16,7 @@ pytest.importorskip("openvino")
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
 #: Subjects of the quick test; all others take longer.
-QUICK = ("recurrent", "loop", "branches", "stateful", "layers", "resnet", "bert")
+QUICK = ("recurrent", "loop", "branches", "stateful", "layers", "padded", "masked", "resnet", "bert")
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,33 @@ def test_faults_are_located(folder):
 def test_many_faults_are_located(folder, seed):
     subjects = list(scoring.list_subjects(folder, seed))
     assert sum(check_faults(subjects, 200, seed, layer=0.97, reason=0.9).values()) == 200
+
+
+def check_elsewhere(subjects, reference, count, seed, folder, layer=1.0):
+    scores = list(scoring.score_elsewhere(subjects, reference, count, seed, folder))
+    assert len(scores) == count
+    assert [s.error for s in scores if s.error] == []
+    assert [s for s in scores if s.agrees] == []
+    wrong = [str(s) for s in scores if not s.layer or s.reason is False]
+    assert len(wrong) <= (1 - layer) * count, wrong
+
+
+@pytest.mark.parametrize("reference", scoring.ELSEWHERE)
+def test_faults_are_located_by_other_runtimes(folder, reference):
+    if reference == "onnx":
+        pytest.importorskip("onnxruntime")
+    names = ("recurrent", "stateful", "layers", "masked", "padded", "branches")
+    subjects = [s for s in scoring.list_subjects(folder, 0, with_files=False) if s.name in names]
+    check_elsewhere(subjects, reference, 8, 0, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("reference", scoring.ELSEWHERE)
+def test_many_faults_are_located_by_other_runtimes(folder, reference):
+    if reference == "onnx":
+        pytest.importorskip("onnxruntime")
+    check_elsewhere(list(scoring.list_subjects(folder, 3)), reference, 60, 3, folder, layer=0.97)
 
 
 def find_faults(subjects, seeds, references):
