@@ -61,7 +61,7 @@ def logical_xor_1(
     return np.asarray(np.logical_xor(a, b))
 
 
-@op("LogicalNot", since=1, kind="elementwise", extremes="ends", flops=1)
+@op("LogicalNot", since=1, scratch=1.25, kind="elementwise", extremes="ends", flops=1)
 @compute_in_native_type
 def logical_not_1(data: Array) -> Array:
     """Negate `data`.

@@ -134,7 +134,7 @@ def _count_inverse(call: Call) -> int:
     return 2 * int(call.outputs[0].size) * int(call.outputs[0].shape[-1])
 
 
-@op("Inverse", since=14, scratch=2.1, kind="product", shape="infer_inverse", flops=_count_inverse)
+@op("Inverse", since=14, scratch=8, kind="product", shape="infer_inverse", flops=_count_inverse)
 @compute_in_float32
 def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     """Compute the inverse of each matrix.

@@ -278,7 +278,15 @@ def _sum_windows(x: Array, axis: int, half: int) -> Array:
     return result
 
 
-@op("GroupNormalization", since=12, kind="rowwise", shape="infer_group_normalization", is_overwritable=True, flops=7)
+@op(
+    "GroupNormalization",
+    since=12,
+    scratch=1.75,
+    kind="rowwise",
+    shape="infer_group_normalization",
+    is_overwritable=True,
+    flops=7,
+)
 @compute_in_float32
 def group_normalization_12(data: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float) -> Array:
     """Normalize each group of channels to mean 0 and variance 1, then scale and shift each channel.

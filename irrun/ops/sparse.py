@@ -269,6 +269,7 @@ def _reduce_rows(
     non_empty, starts, counts = np.unique(bags, return_index=True, return_counts=True)
     dtype = compute_rows(slice(0)).dtype
     check_allocation(shape, dtype)
+    check_scratch(dtype.itemsize * math.prod(shape) + 2 * dtype.itemsize * math.prod(shape[1:]) * counts.max(initial=0))
     result = np.zeros(shape, dtype)
     ends = starts + counts
     first = 0

@@ -56,7 +56,16 @@ def convert_1(data: Array, *, destination_type: ElementType) -> Array:
     return convert(data, destination_type)
 
 
-@op("ConvertLike", since=1, kind="elementwise", extremes="kept", shape="keep_shape", flops=0, output_types=(1,))
+@op(
+    "ConvertLike",
+    since=1,
+    scratch=2.25,
+    kind="elementwise",
+    extremes="kept",
+    shape="keep_shape",
+    flops=0,
+    output_types=(1,),
+)
 def convert_like_1(data: Array, like: Array) -> Array:
     """Convert `data` to the element type of `like`, by the rules of Convert.
 

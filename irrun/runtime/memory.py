@@ -31,6 +31,11 @@ __all__ = ["create_guard", "estimate_allocations", "estimate_result"]
 
 Array = np.ndarray[Any, Any]
 
+#: Kinds of operations whose fast kernels allocate intermediate values. Others compute in blocks, or check it.
+SCRATCH_KINDS = ("elementwise", "other", "recurrent", "reduction", "rowwise", "selection")
+#: The size of the projected inputs of a recurrent sequence and of its steps, in inputs.
+PROJECTION_COPIES = 4
+
 #: Calls of this are cheap; it raises an InputError if the instruction would exceed the memory.
 Guard = Callable[[list[Any]], None]
 
@@ -133,15 +138,21 @@ def estimate_allocations(
         find: Returns the value of a slot.
 
     Yields:
-        The bytes of the outputs, 0 where the kernel checks them itself, and the bytes that a plain kernel allocates
-        besides them. Other kernels allocate little, or check it.
+        The bytes of the outputs, 0 where the kernel checks them itself, and the bytes that the kernel allocates besides
+        them: of a fast kernel, as many as of the plain one if it is of a kind that computes whole arrays.
     """
+    is_fast = bool(instruction.plain)
     for definition in instruction.plain or (instruction,):
         inputs = [find(slot) for slot in definition.inputs]
-        size, scratch = estimate_result(definition, inputs), 0
-        if not instruction.plain and not instruction.bodies and not definition.operation.is_custom:
-            scratch = _estimate_scratch(definition.operation, [x for x in inputs if x is not None], size)
-        yield size, scratch
+        size, operation = estimate_result(definition, inputs), definition.operation
+        if instruction.bodies or operation.is_custom or (is_fast and operation.kind not in SCRATCH_KINDS):
+            yield size, 0
+        else:
+            arrays = [x for x in inputs if x is not None]
+            scratch = _estimate_scratch(operation, arrays, size)
+            if is_fast and operation.kind == "recurrent":  # a whole sequence is projected at once
+                scratch = PROJECTION_COPIES * max((x.size * x.itemsize for x in arrays), default=0)
+            yield size, scratch
 
 
 def _estimate_scratch(operation: Operation, inputs: Sequence[Array | _Described], result: int) -> int:

@@ -320,6 +320,7 @@ CASES = [
         (draw(300000, 5).astype(np.float16), np.array(5)),
         {"convert_type": ELEMENT_TYPES["i64"], "with_replacement": True, "log_probs": False},
     ),
+    ("Inverse-14", (draw(300000, 1, 1) + 1,), {"adjoint": True}),
     ("Gather-8", (draw(3, 4).astype(np.int8), np.zeros((500000, 2), np.int64), np.array(0)), {}),
     ("Broadcast-3", (draw(1, 1000), make_i64(1000, 1000)), {"mode": "numpy"}),
     ("Eye-9", (np.array(1000), np.array(1000), np.array(0)), {"output_type": ELEMENT_TYPES["f32"]}),

@@ -63,7 +63,7 @@ def softmax_8(data: Array, *, axis: int = 1) -> Array:
     return weights
 
 
-@op("LogSoftmax", since=5, kind="rowwise", shape="infer_along_axis", folding="linear", flops=5)
+@op("LogSoftmax", since=5, scratch=1.75, kind="rowwise", shape="infer_along_axis", folding="linear", flops=5)
 @compute_in_float32
 def log_softmax_5(data: Array, *, axis: int = 1) -> Array:
     """Compute the logarithm of Softmax along `axis`, without its loss of precision.

@@ -83,7 +83,7 @@ def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     return np.asarray(a * b)
 
 
-@op("Divide", since=1, kind="elementwise", extremes="ends", decompression="step", flops=1)
+@op("Divide", since=1, scratch=1.5, kind="elementwise", extremes="ends", decompression="step", flops=1)
 @compute_in_native_type
 def divide_1(
     a: Array,

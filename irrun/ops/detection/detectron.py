@@ -29,7 +29,7 @@ __all__ = [
 F32 = np.float32
 
 
-@op("ExperimentalDetectronPriorGridGenerator", since=6, scratch=1, kind="generation", shape="infer_prior_grid")
+@op("ExperimentalDetectronPriorGridGenerator", since=6, scratch=2, kind="generation", shape="infer_prior_grid")
 @compute_in_float32
 def experimental_detectron_prior_grid_generator_6(
     priors: Array,

@@ -46,6 +46,7 @@ def ctc_greedy_decoder_1(data: Array, sequence_mask: Array, *, ctc_merge_repeate
 @op(
     "CTCGreedyDecoderSeqLen",
     since=6,
+    scratch=1,
     kind="selection",
     shape="infer_ctc_decoder_with_lengths",
     output_types=("classes_index_type", "sequence_length_type"),
