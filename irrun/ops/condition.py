@@ -8,6 +8,7 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
+from irrun.limits import check_scratch
 from irrun.ops._support.axes import to_scalar
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
 from irrun.ops._support.context import BodyRunner
@@ -86,7 +87,10 @@ def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
         data = data[data.dtype.names[0]]
     if data.ndim == 0:
         return np.zeros((1, 1) if data else (0, 0), output_type.dtype)
-    return np.stack(np.nonzero(upcast(data))).astype(output_type.dtype)
+    values = upcast(data)
+    positions = int(np.count_nonzero(values)) * data.ndim
+    check_scratch(positions * (3 * np.dtype(np.int64).itemsize))  # of NumPy, stacked, and of the result
+    return np.stack(np.nonzero(values)).astype(output_type.dtype)
 
 
 @op("Select", since=1, kind="elementwise", extremes="ends", shape="infer_selection", flops=0, output_types=(1,))
