@@ -15,7 +15,7 @@ from ir_text import chain, graph, layer, net, port
 from irrun.element_types import ElementType
 from irrun.packing import pack
 
-__all__ = ["Seed", "list_operations", "list_seeds"]
+__all__ = ["Seed", "list_operations", "list_seeds", "make_seed"]
 
 #: Largest seed in bytes of its weights and inputs.
 MAX_BYTES = 1 << 16
@@ -58,17 +58,31 @@ def list_operations() -> list[Seed]:
         for case in generate(type, since):
             inputs = [x for x in case.inputs if x is not None]
             if case.build is None and sum(x.nbytes for x in inputs) < MAX_BYTES:
-                seeds.append(_make_seed(type, since, inputs, case.attributes, case.constants, count % 2 == 1))
+                seeds.append(make_seed(type, since, inputs, case.attributes, case.constants, count % 2 == 1))
                 count += 1
             if count == 4:
                 break
     return seeds
 
 
-def _make_seed(
-    type: str, since: int, inputs: list[np.ndarray], attributes: dict[str, Any], constants: Any, all_constant: bool
+def make_seed(
+    type: str,
+    since: int,
+    inputs: list[np.ndarray],
+    attributes: dict[str, Any],
+    constants: Any,
+    all_constant: bool = False,
 ) -> Seed:
-    """Return a model of one operation; every second one has constants for all inputs but the first."""
+    """Return a model of one operation.
+
+    Args:
+        type: The operation.
+        since: Its opset.
+        inputs: Its inputs.
+        attributes: Its attributes.
+        constants: The inputs that are constants.
+        all_constant: Whether all inputs but the first are constants.
+    """
     layers, edges, weights, values = [], [], b"", []
     for i, x in enumerate(inputs):
         element_type = ElementType.of(x.dtype)
