@@ -19,7 +19,9 @@ PROCESS, THREAD = 1, 1
 
 
 def make_chrome_trace(profile: Profile) -> dict[str, Any]:
-    """Return the calls of the last run as complete events; calls in bodies are nested in one event per iteration.
+    """Return the calls of the last run as complete events, and the memory of values as a counter.
+
+    Calls in bodies are nested in one event per iteration. Weights and inputs do not count as memory of values.
 
     Args:
         profile: The profile.
@@ -32,6 +34,7 @@ def make_chrome_trace(profile: Profile) -> dict[str, Any]:
             _name("thread_name", f"run on {profile.machine.threads} threads"),
             *(_make_iteration(*item, origin) for item in _find_iterations([event for _, event in events])),
             *(_make_call(layer, event, origin) for layer, event in events),
+            *_make_memory_track(events, origin),
         ],
         "displayTimeUnit": "ms",
         "otherData": {"dropped_events": profile.dropped_events},
@@ -55,6 +58,21 @@ def _make_call(layer: LayerProfile, event: Event, origin: float) -> dict[str, An
     if event.scope:
         arguments["iteration"] = event.scope[-1][1]
     return _make_event(layer.key, layer.type, event.start, event.end, origin, arguments)
+
+
+def _make_memory_track(events: list[tuple[LayerProfile, Event]], origin: float) -> list[dict[str, Any]]:
+    """Return a counter of the bytes that are alive while each layer runs, in any of its calls at most; 0 at the end."""
+    track: list[tuple[float, int]] = []
+    for layer, event in events:
+        if not track or track[-1][1] != layer.alive:
+            track.append((event.start, layer.alive))
+    if events:
+        track.append((max(event.end for _, event in events), 0))
+    return [
+        {"ph": "C", "name": "memory", "ts": round((time - origin) * 1e9) / 1000, "pid": PROCESS,
+         "args": {"values in bytes": alive}}
+        for time, alive in track
+    ]  # fmt: skip
 
 
 def _make_iteration(scope: Scope, start: float, end: float, origin: float) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from irrun.inspection.rounding import (
     get_epsilon,
     is_float_array,
 )
+from irrun.inspection.saturation import SaturationCheck
 from irrun.inspection.static_differences import OWNER, StaticDifferences
 from irrun.inspection.torch_reference import Module, TorchReference, is_torch
 from irrun.inspection.verdicts import (
@@ -250,6 +251,7 @@ class _Comparer:
         self.executed: set[int] = set()
         self.connections = ConnectionTable(self.table)
         self.ignored = IgnoredElements(self.connections)
+        self.saturation = SaturationCheck(self.connections)
         self.differences = StaticDifferences(self.table, reference)
         #: One session for each of the two runs.
         self.requests = compiled.create_infer_request(), compiled.create_infer_request()
@@ -448,6 +450,9 @@ class _Comparer:
                     errors.is_one_level &= is_one_level(layer, inputs, value, expected)
                 elif metrics.sqnr_db < get_ordinary_sqnr([rounding]):
                     errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor)
+        is_over = any(metrics.over_tolerance for metrics in errors.own)
+        if is_over and not self.reference.is_same_runtime and len(outputs) == 1 and references[0] is not None:
+            errors.explanation = self.saturation.describe(layer, inputs, outputs[0], references[0], errors.own[0])
         if errors.has_own_excess and not errors.has_type_change:
             errors.has_wrong_kernel = self.has_wrong_kernel(layer, inputs, outputs, references, factor)
         return [
@@ -594,6 +599,7 @@ class _Comparer:
         if verdict == "adds":
             connections = self.differences.describe_connections(layer)
             reason = "; ".join(filter(None, (connections, reason))) or self.differences.describe_owner(layer)
+            reason = reason or errors.explanation
             if not reason and errors.has_wrong_kernel:
                 reason = "the kernel differs from the same operation in f64, with which the reference agrees"
         tolerance = max(errors.factor * max(r.relative, r.epsilon) for r in errors.rounding)

@@ -67,6 +67,7 @@ class LayerErrors:
         has_own_excess: Whether an own error exceeds what rounding the result explains.
         has_wrong_kernel: Whether the layer differs from itself in f64, with which the reference agrees, by more than
             rounding explains.
+        explanation: What explains the own error if both models are equal, or "".
         is_near_zero: Whether all own errors are smaller than the rounding errors of the inputs.
         is_one_level: Whether all own errors occur in FakeQuantize, at the edge of two levels.
         has_type_change: Whether the element type differs, other than in the width of a floating-point type.
@@ -83,6 +84,7 @@ class LayerErrors:
     accumulated: list[Metrics] = field(default_factory=list)
     has_own_excess: bool = False
     has_wrong_kernel: bool = False
+    explanation: str = ""
     is_near_zero: bool = True
     is_one_level: bool = True
     has_type_change: bool = False
@@ -123,6 +125,8 @@ def choose_verdict(errors: LayerErrors, is_perturbed: bool, is_f64: bool, is_cha
         return "adds"
     if is_over and errors.is_near_zero and not is_f64:
         return "near zero"
+    if errors.explanation:
+        return "adds"
     if is_perturbed and (is_over or errors.has_type_change):
         return "perturbed"
     if is_over and errors.is_one_level:

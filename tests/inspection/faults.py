@@ -238,6 +238,18 @@ class Site:
             paths.add(self.table.get_path(owner))
         return frozenset(paths)
 
+    def find_users_of_next_iteration(self, layer) -> frozenset[str]:
+        """Return the layers that use a layer of a body through back edges, which recorded values do not show."""
+        owner = self.table.get_owner(layer)
+        users: frozenset[str] = frozenset()
+        results = {n.id for n in self.find_consumers(layer) if n.is_output}
+        for body in owner.bodies.values() if owner is not None else ():
+            targets = {e.to_layer for e in body.back_edges if e.from_layer in results}
+            for parameter in body.graph.layers:
+                if body.graph is self.table.get_graph(layer) and parameter.id in targets:
+                    users |= self.find_users(parameter)
+        return users
+
     def redirect(self, layer, position, source, port=0) -> None:
         """Connect an input to an output."""
         graph = self.table.get_graph(layer)
@@ -366,7 +378,7 @@ def _drop_layer(site: Site):
         graph = site.table.get_graph(layer)
         users = site.find_users(layer)
         if any(n.is_output for n in site.find_consumers(layer)):
-            users |= {site.table.get_path(source)}
+            users |= {site.table.get_path(source)} | site.find_users_of_next_iteration(layer)
         graph.edges[:] = [
             e._replace(from_layer=edge.from_layer, from_port=edge.from_port) if e.from_layer == layer.id else e
             for e in graph.edges

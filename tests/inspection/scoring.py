@@ -206,9 +206,8 @@ def score_elsewhere(subjects, reference, count, seed, folder) -> Iterator[Score]
             values = compute_elsewhere(subject, reference, Path(folder))
         if number % 2:
             effect = make_effect(inputs)
-            fault = (
-                None if len(inputs) > 1 else faults.plant(subject.model, [kinds[number % len(kinds)]], number, effect)
-            )
+            kind = kinds[number // 2 % len(kinds)]
+            fault = None if len(inputs) > 1 else faults.plant(subject.model, [kind], number, effect)
             if fault is None:
                 continue
             if reference != "f64":  # no values of bodies are known: the layers that own them are named

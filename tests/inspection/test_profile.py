@@ -365,6 +365,16 @@ def test_chrome_trace_has_the_structure_that_viewers_require(example):
     assert cell["args"]["outputs"][0].startswith("f32[")
 
 
+def test_chrome_trace_has_a_counter_of_memory(example):
+    counters = [e for e in example.to_chrome()["traceEvents"] if e["ph"] == "C"]
+    assert {e["name"] for e in counters} == {"memory"}
+    times = [e["ts"] for e in counters]
+    assert times == sorted(times)
+    values = [e["args"]["values in bytes"] for e in counters]
+    assert max(values) == example.peak
+    assert values[-1] == 0
+
+
 def test_hostile_names_are_harmless(tmp_path):
     model = make_chain(tmp_path, HOSTILE, "-1+1", "</script>")
     model.graph.name = HOSTILE
