@@ -104,7 +104,7 @@ def embedding_bag_offsets_15(
     Spec:
         EmbeddingBagOffsets-15
     """
-    check_scratch(INDEX_BYTES * indices.size)
+    check_scratch(INDEX_BYTES * (indices.size + offsets.size))
     bounds = np.append(offsets.astype(np.int64), indices.size)
     sizes = np.diff(bounds)
     if min(sizes.min(initial=0), bounds[0]) < 0:

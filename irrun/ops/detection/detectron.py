@@ -6,7 +6,7 @@ import numpy as np
 
 from irrun.deadlines import within_time
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.boxes import apply_deltas
 from irrun.ops._support.checks import check_minimum, check_rank
 from irrun.ops._support.nms import suppress_overlapping
@@ -29,7 +29,7 @@ __all__ = [
 F32 = np.float32
 
 
-@op("ExperimentalDetectronPriorGridGenerator", since=6, scratch=2, kind="generation", shape="infer_prior_grid")
+@op("ExperimentalDetectronPriorGridGenerator", since=6, scratch=0, kind="generation", shape="infer_prior_grid")
 @compute_in_float32
 def experimental_detectron_prior_grid_generator_6(
     priors: Array,
@@ -68,17 +68,18 @@ def experimental_detectron_prior_grid_generator_6(
         shapes = [list(x.shape) for x in (priors, feature_map, im_data)]
         raise InputError(f"inputs have shapes {shapes}, expected [P, 4], [1, C, H, W], [1, C, H, W]")
     rows, columns = h or feature_map.shape[2], w or feature_map.shape[3]
-    check_allocation((rows, columns, len(priors), 4), np.dtype(F32))
+    height, width = feature_map.shape[2:]
+    check_allocation((max(rows, height), max(columns, width), len(priors), 4), np.dtype(F32))
+    if rows > height or columns > width:
+        raise InputError(f"the grid is {rows} x {columns}, expected at most {height} x {width}")
+    check_scratch((rows * columns + height * width) * len(priors) * 4 * priors.itemsize)
     step_y = F32(stride_y) or F32(im_data.shape[2]) / F32(rows)
     step_x = F32(stride_x) or F32(im_data.shape[3]) / F32(columns)
     ys = step_y * (np.arange(rows, dtype=F32) + F32(0.5))
     xs = step_x * (np.arange(columns, dtype=F32) + F32(0.5))
     centers = np.stack(np.broadcast_arrays(xs[None, :], ys[:, None]), axis=-1)
     grid: Array = (priors + centers[:, :, None, [0, 1, 0, 1]]).astype(priors.dtype)
-    height, width = feature_map.shape[2:]
     if (rows, columns) != (height, width):
-        if rows > height or columns > width:
-            raise InputError(f"the grid is {rows} x {columns}, expected at most {height} x {width}")
         padded = np.zeros((height, width, len(priors), 4), grid.dtype)
         padded.reshape(-1)[: grid.size] = grid.reshape(-1)
         grid = padded

@@ -170,7 +170,7 @@ def _interpolate(data: Array, planes: Array, ys: Array, xs: Array) -> Array:
     return np.asarray(upper + (lower - upper) * down)
 
 
-@op("DeformablePSROIPooling", since=1, scratch=3.5, kind="window", shape="infer_deformable_pooling")
+@op("DeformablePSROIPooling", since=1, scratch=6.5, kind="window", shape="infer_deformable_pooling")
 @compute_in_float32
 def deformable_psroi_pooling_1(
     data: Array,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.limits import check_allocation
 from irrun.ops._support.blocks import iterate_blocks
 from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, round_half_away, truncate_to
 from irrun.ops._support.registry import op
@@ -209,6 +210,7 @@ def _check_plane(name: str, plane: Array, shape: tuple[int, ...]) -> None:
 
 def _convert_yuv_to_rgb(y: Array, u: Array, v: Array) -> Array:
     f = np.float32
+    check_allocation((*y.shape, 3), y.dtype)
     result = np.empty((*y.shape, 3), y.dtype)
     for rows in iterate_blocks(y.shape[1], 3 * y.shape[0] * y.shape[2], multiple=2):
         c = f(1.164) * (y[:, rows].astype(np.float32) - f(16))
