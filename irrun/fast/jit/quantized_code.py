@@ -13,13 +13,13 @@ from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
 
 __all__ = [
-    "MAGIC",
     "compile_packing",
     "compile_products",
     "count_quads",
     "get_epilogue_address",
     "get_tile",
     "join_codes",
+    "round_to_integer",
 ]
 
 #: The f32 1.5 * 2^23: adding it to a number rounds the number to an integer, which is in the last bits of the sum.
@@ -38,11 +38,16 @@ def get_tile(channels: int) -> tuple[int, int]:
     return (8, 3) if channels > 4 else (4, 6)
 
 
+def round_to_integer(f: Function, level: Value) -> Value:
+    """Return a vector of i32 whose low bits are the rounded levels, from f32 within 0 and 255."""
+    return f.convert("bitcast", level + MAGIC, f.integers())
+
+
 def join_codes(f: Function, levels: Sequence[Value]) -> Value:
     """Return a vector of four codes in each i32, from four vectors of f32 within 0 and 255, which are rounded."""
     joined = None
     for i, level in enumerate(levels):
-        bits = f.convert("bitcast", level + MAGIC, f.integers())
+        bits = round_to_integer(f, level)
         joined = bits if joined is None else joined + (bits << (8 * i))
     assert joined is not None
     excess = sum(MAGIC_BITS << (8 * i) for i in range(4)) & 0xFFFFFFFF

@@ -22,7 +22,7 @@ from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.dot_products import DotProduct, get_dot_product
 from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
 from irrun.fast.jit.expressions import Expression, evaluate
-from irrun.fast.jit.quantized_code import MAGIC
+from irrun.fast.jit.quantized_code import round_to_integer
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, make_base, make_range_task
 from irrun.limits import check_allocation
 
@@ -49,8 +49,7 @@ def get_tile() -> tuple[int, int]:
 
 def round_to_bytes(f: Function, level: Value) -> Value:
     """Return the codes of levels within 0 and 255, which are rounded, as bytes."""
-    bits = f.convert("bitcast", level + MAGIC, f.integers())
-    return f.convert("trunc", bits, f.integers(8))
+    return f.convert("trunc", round_to_integer(f, level), f.integers(8))
 
 
 @functools.cache
