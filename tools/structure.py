@@ -10,13 +10,17 @@ row. Only the syntax tree is read; nothing is imported. What counts:
   translate names of another format (`export/`, `onnx_import/`, `openvino/`, `ir/legacy/`) are counted a second time, so
   that they can be subtracted. Generated cases (`conformance/`) count nowhere: a generator names the operation that it
   generates.
-- *type comparisons*: comparisons of an expression that ends in `.type` with string literals or a collection of them.
-- *bindings*: different lists of parameters of methods named `bind` and `prepare`, and calls of `hasattr` for them.
+- *type comparisons*: comparisons of an expression that ends in `.type` with a literal that is the type of an operation
+  (in any case), with a collection that contains one, or with a constant of the module, such as a table. Types of other
+  things ("i8" of a value of LLVM, "dir" of a completion) do not count, nor do comparisons with a variable, which know
+  no operation.
+- *bindings*: different lists of parameters of methods named `bind` and `prepare`, and calls of `hasattr` for these
+  names or for variable ones.
 - *body recursions*: functions of `runtime/` and `rewrite/` that iterate over the bodies of instructions or layers.
 - *trip of the program*: files that the calls starting at `optimize` enter with a `Program`, in the order of the code,
   and returns to a file that was left. Calls are followed by the names of functions with a parameter of this type.
-- *caches by hand*: functions that rebind a variable of an enclosing function (`nonlocal`) to what they computed, and
-  uses of `threading.local`.
+- *caches by hand*: functions that rebind a variable of an enclosing function (`nonlocal`), and uses of
+  `threading.local`.
 - *import circles*: strongly connected modules. Imports inside functions and those for type checkers count.
 - *lines* and *code lines*: of all .py files; code lines have tokens other than comments and docstrings.
 """
@@ -139,8 +143,9 @@ def is_pattern(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Pattern"
 
 
-def list_comparisons(sources: list[Source]) -> list[str]:
-    """Return the comparisons of a type with literals."""
+def list_comparisons(sources: list[Source], types: set[str]) -> list[str]:
+    """Return the comparisons with the types of operations."""
+    names = {name.lower() for name in types}
     found = []
     for source in sources:
         if source.translates:
@@ -148,7 +153,8 @@ def list_comparisons(sources: list[Source]) -> list[str]:
         for node in ast.walk(source.tree):
             if not isinstance(node, ast.Compare) or not ends_in_type(node.left):
                 continue
-            if any(next(source.find_literals(c), None) or isinstance(c, ast.Name) for c in node.comparators):
+            literals = {literal.value.lower() for c in node.comparators for literal in source.find_literals(c)}
+            if literals & names or any(is_module_constant(c) for c in node.comparators):
                 found.append(f"{source.name}:{node.lineno} {ast.unparse(node)[:90]}")
     return found
 
@@ -156,6 +162,12 @@ def list_comparisons(sources: list[Source]) -> list[str]:
 def ends_in_type(node: ast.AST) -> bool:
     """Return whether an expression is the type of an operation or layer."""
     return isinstance(node, ast.Attribute) and node.attr == "type"
+
+
+def is_module_constant(node: ast.AST) -> bool:
+    """Return whether an expression is a name in upper case, perhaps of another module."""
+    name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+    return bool(name) and name.isupper()
 
 
 def list_bindings(sources: list[Source]) -> list[str]:
@@ -170,9 +182,15 @@ def list_bindings(sources: list[Source]) -> list[str]:
                     if isinstance(method, ast.FunctionDef) and method.name in ("bind", "prepare"):
                         parameters = ", ".join(a.arg for a in method.args.args + method.args.kwonlyargs)
                         found.add(f"{method.name}({parameters})")
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "hasattr":
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "hasattr" and may_find_binding(node):
                 found.add(f"{source.name}:{node.lineno} {ast.unparse(node)}")
     return sorted(found)
+
+
+def may_find_binding(call: ast.Call) -> bool:
+    """Return whether a call of `hasattr` may look for a method named `bind` or `prepare`."""
+    name = call.args[1]
+    return not isinstance(name, ast.Constant) or name.value in ("bind", "prepare")
 
 
 def list_recursions(sources: list[Source]) -> list[str]:
@@ -325,7 +343,7 @@ def measure() -> dict[str, Any]:
     places: dict[str, Any] = {
         **{f"files that name {sample}": found for sample, found in files.items()},
         "tables of operations": [f"{place}: {count}" for place, count in tables],
-        "comparisons with a type": list_comparisons(knowing),
+        "comparisons with a type": list_comparisons(knowing, types),
         "signatures of bind and prepare, uses of hasattr": list_bindings(sources),
         "recursions into bodies": list_recursions(sources),
         "caches by hand": list_caches(sources),

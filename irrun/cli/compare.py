@@ -256,22 +256,21 @@ def _cure(
     what, unit = ("an SQNR", " dB") if metric is None else ("a metric", "")
     digits = 1 if metric is None else 4
     line = ProgressLine(title)
-    best: float | None = None
+    found: list[float] = []  # the values so far, each better than the ones before
 
     def report(progress: CureProgress) -> None:
-        nonlocal best
         tried = progress.tried
         line.update("trying layers", progress.done, progress.total)
         if tried is None:
-            best = progress.initial_db
+            found.append(progress.initial_db)
             if not as_json:
                 click.echo("")
                 value = f"{progress.initial_db:.{digits}f}{unit}"
                 click.echo(f"layers to keep in floating point; the outputs now have {what} of {value}:")
         elif progress.is_found and not as_json:
             click.echo(escape_unprintable(f"  {tried.layer} ({tried.type}): {tried.sqnr_db:.{digits}f}{unit}"))
-        elif best is not None and tried.sqnr_db > best and line.is_enabled:
-            best = tried.sqnr_db
+        elif found and tried.sqnr_db > found[-1] and line.is_enabled:
+            found.append(tried.sqnr_db)
             text = f"  trying: {tried.layer} alone gives {tried.sqnr_db:.{digits}f}{unit}"
             click.echo(escape_unprintable(text), err=True)
 

@@ -249,7 +249,7 @@ def _collect_facts(model: Model, findings: Sequence[object]) -> dict[str, Any]:
             operations[f"{layer.type} ({layer.version})"] += 1
             continue
         operations[str(operation)] += 1
-        if operation.type == "Constant":
+        if layer.is_constant:
             types[str(layer.outputs[0].element_type)] += 1
             size += _get_size(layer, not len(model.weights))
         unknown.update(f"{operation} {name}" for name in operation.find_unknown(layer.attributes))

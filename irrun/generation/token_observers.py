@@ -58,7 +58,7 @@ class TokenCheck(_TokenObserver):
     ) -> None:
         """Observe one layer."""
         self._count(layer, scope)
-        if self.finding is not None or layer.type in ("Constant", "Parameter"):
+        if self.finding is not None or layer.is_constant or layer.is_input:
             return
         made = [value for value in outputs if is_float_array(value) and not np.isfinite(value).all()]
         received = [value for value in inputs if value is not None and is_float_array(value)]

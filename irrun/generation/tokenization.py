@@ -187,9 +187,9 @@ class TextTokenizer:
 def _apply(model: Model, options: TokenizerOptions) -> Model:
     """Return a tokenizer with constants that the options state."""
     editor = GraphEditor(model.graph)
-    segments = [layer for layer in editor.graph.layers if layer.type == "CombineSegments"]
+    segments = editor.graph.find_layers("CombineSegments")
     limit = _set_length(editor, segments[-1], options) if segments else options.max_length
-    for layer in [layer for layer in editor.graph.layers if layer.type == "RaggedToDense"]:
+    for layer in editor.graph.find_layers("RaggedToDense"):
         length = editor.get_source(layer, 3)
         if options.pad_to_max_length and limit is not None and length is not None:
             address = editor.add_constant(limit, "max_length", "i32")
@@ -254,10 +254,8 @@ def _keep_special_tokens(model: Model) -> Model:
         UnsupportedError: It is of a release that states them as an attribute.
     """
     editor = GraphEditor(model.graph)
-    for layer in editor.graph.layers:
-        if layer.type == "VocabDecoder":
-            if len(layer.inputs) < 5:
-                raise UnsupportedError("the detokenizer cannot keep special tokens; it is of an older release")
-            editor.set_input(layer, 4, editor.add_constant(np.empty(0, np.int32), "skip_tokens", "i32"))
-            break
+    for layer in editor.graph.find_layers("VocabDecoder")[:1]:
+        if len(layer.inputs) < 5:
+            raise UnsupportedError("the detokenizer cannot keep special tokens; it is of an older release")
+        editor.set_input(layer, 4, editor.add_constant(np.empty(0, np.int32), "skip_tokens", "i32"))
     return replace(model, graph=editor.finish())

@@ -554,4 +554,5 @@ def _get_card(layer: Layer) -> Card:
 
 def _moves(layer: Layer) -> bool:
     """Return whether a layer only moves elements. Quantizers stand before such layers as well as after them."""
-    return _get_card(layer).keeps_values and layer.type != "Concat"
+    card = _get_card(layer)
+    return card.keeps_values and not card.concatenates

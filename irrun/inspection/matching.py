@@ -17,7 +17,8 @@ __all__ = ["LayerMatches", "Match", "is_transparent", "match_layers"]
 
 def is_transparent(layer: Layer) -> bool:
     """Return whether one model may have a layer where another one does not, with the same values up to rounding."""
-    return layer.type == "Convert" or registry.get_card(layer.type, layer.version).quantizes
+    card = registry.get_card(layer.type, layer.version)
+    return card.converts or card.quantizes
 
 
 def _is_ordered(layer: Layer) -> bool:

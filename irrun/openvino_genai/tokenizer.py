@@ -242,15 +242,14 @@ class Tokenizer:
     @translate_errors
     def _read_vocabulary(self) -> list[bytes]:
         model = self._tokenizer.detokenizer
-        layers = model.graph.layers if model is not None else []
-        decoder = next((layer for layer in layers if layer.type == "VocabDecoder"), None)
-        if model is None or decoder is None:
+        decoders = model.graph.find_layers("VocabDecoder") if model is not None else []
+        if model is None or not decoders:
             raise RuntimeError("the detokenizer has no vocabulary")
         sources = {(edge.to_layer, edge.to_port): edge.from_layer for edge in model.graph.edges}
-        constants = {layer.id: layer.constant for layer in layers}
+        constants = {layer.id: layer.constant for layer in model.graph.layers}
         arrays = []
-        for port in decoder.inputs[1:4]:
-            constant = constants.get(sources.get((decoder.id, port.id), -1))
+        for port in decoders[0].inputs[1:4]:
+            constant = constants.get(sources.get((decoders[0].id, port.id), -1))
             if constant is None:
                 raise RuntimeError("the vocabulary of the detokenizer is not constant")
             arrays.append(constant.to_array())

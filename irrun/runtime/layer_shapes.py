@@ -76,7 +76,7 @@ def _add_values(
 ) -> list[Value]:
     """Return results with values, or bounds of them, where they depend on constants and shapes only."""
     element_type = layer.outputs[0].element_type if layer.outputs else None
-    if operation.type == "ShapeOf":
+    if operation.gives_shape:
         shape = None if inputs[0] is None else inputs[0].shape
         if shape is not None:
             results = [_make_shape_value(shape, element_type and element_type.dtype)]

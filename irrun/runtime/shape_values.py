@@ -62,7 +62,7 @@ def _is_pure(instruction: Instruction) -> bool:
 
 
 def _reads_known_shape(instruction: Instruction, known_shapes: set[int]) -> bool:
-    return instruction.operation.type == "ShapeOf" and known_shapes.issuperset(instruction.inputs)
+    return instruction.operation.gives_shape and known_shapes.issuperset(instruction.inputs)
 
 
 def _has_known_shape(instruction: Instruction, known_values: set[int], known_shapes: set[int]) -> bool:

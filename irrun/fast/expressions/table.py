@@ -138,7 +138,7 @@ class Expression:
         used = self._primitives.get(key)
         if used is None:
             used = self._primitives[key] = list_primitives(self.function, operand_count, self._name(parameters))
-        return {name for name in used if not hasattr(machine, name)}
+        return used.difference(dir(machine))
 
     @property
     def _code(self) -> Any:

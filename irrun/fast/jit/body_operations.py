@@ -48,7 +48,7 @@ def can_compile(step: BodyStep) -> str:
     operation = step.site.operation
     if operation.is_custom:
         return f"{operation.type} is a custom operation"
-    if operation.views or operation.concatenates or operation.kind == "elementwise" or operation.type in EMITTERS:
+    if operation.views or operation.concatenates or operation.kind == "elementwise" or EMITTERS.get(operation.type):
         return ""
     return f"there is no compiled form of {operation}"
 
@@ -62,7 +62,7 @@ def add_step(planner: BodyPlanner, step: BodyStep) -> None:
     """
     site, operation = step.site, step.site.operation
     connected = [slot for slot, absent in zip(step.inputs, site.is_absent, strict=True) if not absent]
-    if operation.type == "ShapeOf":
+    if operation.gives_shape:
         shape = np.array(planner.get_shape(step.inputs[0]), np.int64)
         planner.known[step.outputs[0]] = shape.astype(site.attributes.get("output_type", ELEMENT_TYPES["i64"]).dtype)
         return
@@ -76,8 +76,8 @@ def add_step(planner: BodyPlanner, step: BodyStep) -> None:
         outputs = _add_views(planner, step)
     elif operation.concatenates:
         outputs = _concatenate(planner, step)
-    elif operation.type in EMITTERS:
-        outputs = EMITTERS[operation.type](planner, step)
+    elif emit := EMITTERS.get(operation.type):
+        outputs = emit(planner, step)
     else:
         outputs = [_add_elementwise(planner, step)]
     planner.values.update(zip(step.outputs, outputs, strict=False))

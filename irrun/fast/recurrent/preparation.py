@@ -94,9 +94,11 @@ _KINDS = {
 
 
 def get_kind(site: CallSite) -> _Kind | None:
-    """Return the kind of a call site, or None if no kernel supports its attributes."""
+    """Return the kind of a call site, or None if no kernel supports its operation or attributes."""
     attributes = site.attributes
-    kind = _KINDS[site.operation.type.removesuffix("Cell").removesuffix("Sequence")]
+    kind = _KINDS.get(site.operation.type.removesuffix("Cell").removesuffix("Sequence"))
+    if kind is None:
+        return None
     names = [name.strip().lower() for name in attributes.get("activations", [])]
     is_default = (
         names == kind.activations[: len(names)]

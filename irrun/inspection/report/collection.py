@@ -70,7 +70,7 @@ class Collector:
         self.pictures = PictureStore(MAX_PICTURE_BYTES)
         self.compared = PictureStore(MAX_PICTURE_BYTES)
         self.tensors = TensorStore(tensor_bytes)
-        results = [layer for layer in structure.layers if layer.type == "Result"]
+        results = [layer for layer in structure.layers if layer.is_output]
         self._outputs = {id(s.layer) for n in results for s in structure.get_sources(n) if s is not None}
         self.omitted_values = 0
         self.omitted_iterations = False

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         convolves: bool
         multiplies_matrices: bool
         gathers: bool
+        gives_shape: bool
         has_levels: bool
         is_overwritable: bool
         views: Views | None
@@ -159,6 +160,8 @@ class Card:
             the attributes `transpose_a` and `transpose_b` transpose.
         gathers: Whether the result is slices of the first input at the indices of the second, along the axis that the
             third one states; `batch_dims` counts the axes that data and indices share.
+        gives_shape: Whether the result is the shape of the first input, in the type that the attribute `output_type`
+            states, or i64.
         has_levels: Whether it limits the first input to the range between the second and the third, and rounds it to
             one of as many values as the attribute `levels` states.
         is_overwritable: Whether the result is always a new array, in which elementwise operations that follow can be
@@ -194,6 +197,7 @@ class Card:
     convolves: bool = False
     multiplies_matrices: bool = False
     gathers: bool = False
+    gives_shape: bool = False
     has_levels: bool = False
     is_overwritable: bool = False
     views: Views | None = None

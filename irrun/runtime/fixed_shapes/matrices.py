@@ -49,7 +49,7 @@ def keep_dimensions(relaxation: Relaxation, last: Layer) -> None:
             return
         addend = constant.shape
         matmul = editor.get_producer(matmul, 0)
-    if target is None or matmul is None or matmul.type != "MatMul":
+    if target is None or matmul is None or not relaxation.get_card(matmul).multiplies_matrices:
         return
     first, product, weights = editor.get_producer(matmul, 0), relaxation.get_operation(matmul), None
     if editor.get_producer(matmul, 1) is not None and editor.get_producer(matmul, 1).is_constant:  # type: ignore[union-attr]

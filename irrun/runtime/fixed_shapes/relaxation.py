@@ -11,6 +11,7 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.ir.editor import GraphEditor
 from irrun.ir.graph import Layer, OutputAddress
 from irrun.ops._support import registry
+from irrun.ops._support.card import Card
 from irrun.ops._support.operation import Operation
 from irrun.runtime.shape_inference import GraphInference
 from irrun.shapes import UNBOUNDED, PartialShape
@@ -76,6 +77,10 @@ class Relaxation:
             return None
         return producer.constant.to_array()
 
+    def get_card(self, layer: Layer) -> Card:
+        """Return the card of the operation of a layer."""
+        return registry.get_card(layer.type, layer.version)
+
     def get_operation(self, layer: Layer) -> tuple[Operation, dict[str, Any]] | None:
         """Return the operation of a layer and its attributes with defaults; None if it is unsupported."""
         operation = registry.find(layer.type, layer.version)
@@ -102,16 +107,20 @@ class Relaxation:
         sizes = editor.add_layer(
             "ShapeOf", "opset3", [address], {"output_type": "i64"}, name=f"{name}/shape", element_type=_I64, shape=rank
         )
-        inputs = [sizes, editor.add_constant(axes, f"{name}/axes"), editor.add_constant(0, f"{name}/axis")]
-        return editor.add_layer(
-            "Gather",
-            "opset8",
-            inputs,
-            {"batch_dims": "0"},
-            name=name,
-            element_type=_I64,
-            shape=PartialShape([len(axes)]),
-        )
+        places = editor.add_constant(axes, f"{name}/axes")
+        return self.add_gather(sizes, places, name, element_type=_I64, shape=PartialShape([len(axes)]))
+
+    def add_gather(self, data: OutputAddress, places: OutputAddress, name: str, **output: Any) -> OutputAddress:
+        """Add a layer for elements of a 1D value.
+
+        Args:
+            data: The value.
+            places: The positions of the elements.
+            name: The name of the layer.
+            output: The element type and the shape of the output.
+        """
+        inputs = [data, places, self.editor.add_constant(0, f"{name}/axis")]
+        return self.editor.add_layer("Gather", "opset8", inputs, {"batch_dims": "0"}, name=name, **output)
 
     def add_concatenation(self, parts: Sequence[OutputAddress], count: int, name: str) -> OutputAddress:
         """Add a layer that joins 1D values of i64 to one with a number of elements."""

@@ -15,7 +15,7 @@ def crop_image_size(relaxation: Relaxation, proposal: Layer) -> None:
     if reshape is None or reshape.type != "Reshape" or relaxation.get_rank(reshape) != 1:
         return
     source = editor.get_producer(reshape, 0)
-    if source is not None and source.type == "Convert":
+    if source is not None and relaxation.get_card(source).converts:
         source = editor.get_producer(source, 0)
     shape = None if source is None or not source.is_input else source.outputs[0].shape
     if shape is None or len(shape) != 2 or not isinstance(shape[1], int) or shape[1] not in (3, 4):

@@ -89,7 +89,7 @@ def _describe_body(body: BodyProgram, packed: PackedMemory) -> LoopBody:
             raise RefusalError(f"{instruction.layer.describe()} is not compiled in bodies")
         step = BodyStep(make_site(program, instruction, packed), instruction.inputs, instruction.outputs)
         is_known = known.issuperset(instruction.inputs) and instruction.operation.folding != "never"
-        if is_known or instruction.operation.type == "ShapeOf":
+        if is_known or instruction.operation.gives_shape:
             known.update(instruction.outputs)
         elif id(instruction) in invariant_instructions:
             invariant.append(_make_invariant_step(step))

@@ -195,7 +195,7 @@ def replace_sequence(compilation: Compilation, number: int) -> None:
 
     instruction = compilation.instructions[number]
     site = make_site(compilation.program, instruction, compilation.packed)
-    if instruction.operation.type == "AUGRUSequence" or get_kind(site) is None:
+    if get_kind(site) is None:
         _replace_recurrent(compilation, number, CellSequenceKernel)
 
 
