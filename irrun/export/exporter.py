@@ -374,8 +374,3 @@ def _make_constants(arrays: Sequence[Array | None], types: Sequence[ElementType 
             return None
         values.append(constant(array.astype(element_type.dtype, copy=False), element_type))
     return values
-
-
-def cast_outputs(results: Sequence[Value], types: Sequence[ElementType | None]) -> list[Value]:
-    """Convert values to declared types."""
-    return [value if t is None else cast(value, t) for value, t in zip(results, types, strict=False)]

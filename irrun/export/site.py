@@ -99,10 +99,6 @@ class Site:
         """Return the integers of an input that must be constant."""
         return [int(i) for i in self.read(position).reshape(-1)]
 
-    def read_number(self, position: int) -> float:
-        """Return the number that an input, which must be constant, consists of."""
-        return float(self.read(position).reshape(-1)[0])
-
     def get_rank(self, position: int) -> int:
         """Return the rank of an input.
 

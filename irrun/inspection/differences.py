@@ -184,11 +184,6 @@ class LayerDifferences:
             sources.append(source)
         return sources
 
-    def _is_skipped(self, layer: Layer, connections: Connections) -> bool:
-        """Return whether only one of the models has a layer, which changes values by rounding only."""
-        is_unpaired = id(layer) not in self._paired and layer.id not in connections.constants
-        return is_unpaired and is_transparent(layer)
-
     def _is_match(self, source: Source | None, other: Source | None, layer: Layer, other_layer: Layer) -> bool:
         if source is None or other is None:
             return source is other
@@ -281,10 +276,6 @@ def _are_equal(a: Any, b: Any) -> bool:
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_are_equal, a, b))
     return bool(a == b) or str(a) == str(b)
-
-
-def _show_port(port: Port) -> str:
-    return f"{port.element_type}{'[...]' if port.shape is None else port.shape}"
 
 
 def _show(source: Source | None) -> str:

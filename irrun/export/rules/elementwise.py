@@ -184,10 +184,6 @@ def export_bitwise_not(site: Site) -> Value:
     return ~site[0] if site[0].type.kind == "boolean" else op("BitwiseNot", site[0])
 
 
-def _to_unsigned(value: Value) -> Value:
-    return cast(value, f"u{value.type.bits}") if value.type.kind == "int" else value
-
-
 @exports("BitwiseLeftShift-15")
 def export_left_shift(site: Site) -> Value:
     """Export BitwiseLeftShift, which ONNX has for unsigned integers."""

@@ -419,7 +419,6 @@ class CompiledRecurrence:
 
     def __init__(self, weights: CompiledWeights, batch: int, states: Sequence[Array]) -> None:
         self._weights = weights
-        self._batch = batch
         self._state_count = len(states)
         #: The hidden state, its next value, and two arrays of the recurrence.
         self._values = np.zeros((4, batch, weights.size), np.float32)
