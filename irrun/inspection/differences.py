@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from irrun.formatting import format_number
-from irrun.inspection.connections import Connections, ConnectionTable, Source
+from irrun.inspection.connections import ConnectionTable, Source
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import LayerMatches, is_transparent, match_layers
 from irrun.inspection.metrics import measure
-from irrun.ir.graph import BackEdge, Body, Layer, Port, PortMapEntry
+from irrun.ir.graph import BackEdge, Body, Layer, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ops._support import registry
 
