@@ -336,6 +336,11 @@ def test_profile_is_csv():
 # Events
 
 
+def list_calls(trace):
+    """Return the complete events of a trace."""
+    return [e for e in trace["traceEvents"] if e["ph"] == "X"]
+
+
 def test_calls_are_events_that_are_nested_in_iterations():
     owner, inner = SimpleNamespace(name="loop"), SimpleNamespace(name="inner")
     loop = make_layer("loop", "Loop", flops=None, bytes=7)
@@ -359,12 +364,14 @@ def test_calls_are_events_that_are_nested_in_iterations():
     trace = make_chrome_trace(make_profile(events=events, dropped_events=5))
     assert trace["displayTimeUnit"] == "ms"
     assert trace["otherData"] == {"dropped_events": 5}
-    names, calls = trace["traceEvents"][:2], trace["traceEvents"][2:]
+    names, calls = trace["traceEvents"][:2], list_calls(trace)
+    assert {e["ph"] for e in trace["traceEvents"][2:]} == {"X", "C"}
     assert [(e["name"], e["args"]["name"], e["ts"]) for e in names] == [
         ("process_name", "irrun: net", 0),
         ("thread_name", "run on 2 threads", 0),
     ]
-    assert {(e["pid"], e["tid"]) for e in trace["traceEvents"]} == {(1, 1)}
+    assert {e["pid"] for e in trace["traceEvents"]} == {1}
+    assert {e["tid"] for e in (*names, *calls)} == {1}
     iterations = [(e["name"], e["ts"], e["dur"], e["args"]["layer"]) for e in calls if e["cat"] == "iteration"]
     assert sorted(iterations, key=lambda e: e[1:2]) == [
         ("iteration 0", 0.25e6, 0.25e6, "loop"),
@@ -399,10 +406,10 @@ def test_calls_are_events_that_are_nested_in_iterations():
 
 def test_events_that_start_together_are_ordered_by_their_length():
     events = tuple((layer, Event(None, 5.0, end, ())) for layer, end in ((RELU, 6.0), (CONV, 7.0)))
-    calls = make_chrome_trace(make_profile(events=events))["traceEvents"][2:]
+    calls = list_calls(make_chrome_trace(make_profile(events=events)))
     assert [(e["name"], e["ts"], e["dur"]) for e in calls] == [("conv", 0, 2e6), ("relu", 0, 1e6)]
     unused = make_layer("a", calls=0, flops=4, bytes=5)
-    (call,) = make_chrome_trace(make_profile(events=((unused, Event(None, 1.0, 2.0, ())),)))["traceEvents"][2:]
+    (call,) = list_calls(make_chrome_trace(make_profile(events=((unused, Event(None, 1.0, 2.0, ())),))))
     assert (call["args"]["flops"], call["args"]["bytes"]) == (4, 5)
 
 
