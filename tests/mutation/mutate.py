@@ -44,8 +44,13 @@ AREAS = {
     "runtime": ["runtime/**/*.py", "threads.py"],
     "files": ["data/*.py", "packing.py", "atomic_files.py", "element_types.py", "shapes.py", "limits.py", "errors.py"],
     "cli": ["cli/*.py"],
-    "fast": ["fast/*.py"],
+    "fast": ["fast/*.py", "fast/expressions/*.py", "fast/recurrent/*.py"],
+    "jit": ["fast/jit/*.py"],
     "inspection": ["inspection/*.py"],
+    "openvino": ["openvino/**/*.py"],
+    "distributed": ["distributed/*.py"],
+    "text": ["text/*.py", "generation/*.py", "openvino_genai/*.py"],
+    "onnx": ["export/**/*.py", "onnx_import/*.py"],
 }
 
 #: Area -> further tests of what survives: those that run irrun in other processes, and those of code that runs when
@@ -56,6 +61,7 @@ FURTHER_TESTS = {
     "cli": ["tests/cli", "tests/examples"],
     "fast": ["tests/fast/test_expressions.py"],
     "inspection": [f"tests/inspection/test_{name}.py" for name in ("spool", "debugger", "reduce")],
+    "distributed": ["tests/mapping"],
 }
 
 #: Unit tests of the first run, conformance tests of the second, others of the third, and the processor time of each.
