@@ -31,6 +31,7 @@ __all__ = [
     "get_default_limit",
     "limit_allocations",
     "parse_size",
+    "reserve_scratch",
     "run_within",
 ]
 
@@ -393,6 +394,21 @@ def check_scratch(size: int) -> None:
     budget = _budget.get()
     if budget is not None and size > budget.large:
         budget.check(size)
+
+
+def reserve_scratch(size: int) -> None:
+    """Check what the kernel that runs allocates besides a result, and count it when the result is checked.
+
+    Args:
+        size: Bytes.
+
+    Raises:
+        MemoryLimitError: The current run has less left.
+    """
+    budget = _budget.get()
+    if budget is not None and size > budget.large:
+        budget.check(size)
+        budget.scratch = size
 
 
 def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:

@@ -21,6 +21,7 @@ from irrun.fast.methods import Choice
 from irrun.fast.modules import MODULES
 from irrun.fast.packing import PackedMemory
 from irrun.ops._support.operation import Operation
+from irrun.ops._support.scratch import check_plain_scratch
 
 __all__ = ["CallSite", "SpecializedKernel", "get_summary", "load_specializers", "specialize", "specializes"]
 
@@ -89,6 +90,7 @@ class CallSite:
         arguments = list(self.constants)
         for position, value in zip(self.variable_inputs, inputs, strict=True):
             arguments[position] = value
+        check_plain_scratch(self.operation, arguments)
         return self.operation.kernel(*arguments, **self.attributes)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from irrun.deadlines import within_time
 from irrun.element_types import ElementType
 from irrun.errors import InputError
+from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.flops import Call, count_einsum, count_matmul
 from irrun.ops._support.matrix_products import matmul
 from irrun.ops._support.numerics import Array, compute_in_float32
@@ -110,6 +111,7 @@ def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None)
     if mat_a.ndim == 3:
         if mat_a.shape[0] != groups:
             raise InputError(f"mat_a has {mat_a.shape[0]} groups, mat_b has {groups}")
+        check_allocation((*mat_a.shape[:2], mat_b.shape[1]), mat_a.dtype)
         return matmul(mat_a, weights)
     if offsets is None:
         raise InputError(f"offsets is missing, expected shape [{groups}]")
@@ -122,7 +124,11 @@ def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None)
     bounds = [0, *ends]
     if any(end < start for start, end in itertools.pairwise(bounds)) or bounds[-1] > mat_a.shape[0]:
         raise InputError(f"offsets is {ends}, expected ascending values in [0, {mat_a.shape[0]}]")
-    result = np.zeros((mat_a.shape[0], mat_b.shape[1]), mat_a.dtype)
+    shape = (mat_a.shape[0], mat_b.shape[1])
+    check_allocation(shape, mat_a.dtype)
+    largest = max((end - start for start, end in itertools.pairwise(bounds)), default=0)
+    check_scratch((shape[0] * mat_a.itemsize + largest * max(mat_a.itemsize, 4)) * shape[1])
+    result = np.zeros(shape, mat_a.dtype)
     for group, (start, end) in within_time(enumerate(itertools.pairwise(bounds))):
         if end > start:
             result[start:end] = matmul(mat_a[start:end], weights[group])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axis, to_int_list
 from irrun.ops._support.docstrings import describes_reduction
 from irrun.ops._support.flops import count_inputs
@@ -102,7 +103,8 @@ def reduce_mean_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array
     if count == 0:
         return total
     if data.dtype.kind == "f":
-        return np.asarray(total / data.dtype.type(count))
+        total /= data.dtype.type(count)
+        return total
     return divide_toward_zero(total, count)
 
 
@@ -219,6 +221,8 @@ def _reduce(ufunc: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Arr
     if len(axes) == 1 and x.shape[axes[0]]:
         result = reduce_along(ufunc, x, axes[0])
         return result if keep_dims else result.squeeze(axes[0])
+    if not axes:
+        check_allocation(x.shape, x.dtype)
     return np.asarray(ufunc.reduce(x, axes, x.dtype, keepdims=keep_dims))
 
 

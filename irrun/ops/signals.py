@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from irrun.deadlines import within_time
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import normalize_axes, to_int_list, to_scalar
 from irrun.ops._support.flops import Call, count_fourier_transform, count_frames
 from irrun.ops._support.numerics import Array, compute_in_float32
@@ -22,8 +22,17 @@ from irrun.ops._support.registry import op
 
 __all__ = ["dft_7", "idft_7", "irdft_9", "istft_16", "rdft_9", "stft_15"]
 
+#: The bytes that NumPy allocates for each element along the longest transformed axis, of which it also transforms prime
+#: lengths, as convolutions.
+PLAN_BYTES = 160
+#: The bytes of the results and of complex values on the way, for each element of the result: of transforms, which NumPy
+#: scales in f64, of inverse ones, and of transforms of real data.
+FORWARD_BYTES, INVERSE_BYTES, REAL_BYTES, INVERSE_REAL_BYTES = 48, 32, 24, 16
+#: The bytes for each element of all frames: windowed and transformed; and in sizes of an element, added up.
+FRAME_BYTES, FRAME_COPIES = 26, 6
 
-@op("DFT", since=7, scratch=6.5, shape="infer_fourier_transform", flops=count_fourier_transform())
+
+@op("DFT", since=7, shape="infer_fourier_transform", flops=count_fourier_transform())
 @compute_in_float32
 def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of complex `data` along `axes`.
@@ -43,13 +52,13 @@ def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     Spec:
         DFT-7
     """
-    values, transform_axes, sizes = _read_complex_inputs(data, axes, signal_size)
+    values, transform_axes, sizes = _read_complex_inputs(data, axes, signal_size, FORWARD_BYTES)
     if 0 in sizes:
         return _to_real(_create_empty(values, sizes, transform_axes), data.dtype)
     return _to_real(np.fft.fftn(values, sizes, transform_axes), data.dtype)
 
 
-@op("IDFT", since=7, scratch=1, shape="infer_fourier_transform", flops=count_fourier_transform(is_inverse=True))
+@op("IDFT", since=7, shape="infer_fourier_transform", flops=count_fourier_transform(is_inverse=True))
 @compute_in_float32
 def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the inverse discrete Fourier transform of complex `data` along `axes`.
@@ -69,13 +78,13 @@ def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     Spec:
         IDFT-7
     """
-    values, transform_axes, sizes = _read_complex_inputs(data, axes, signal_size)
+    values, transform_axes, sizes = _read_complex_inputs(data, axes, signal_size, INVERSE_BYTES)
     if 0 in sizes:
         return _to_real(_create_empty(values, sizes, transform_axes), data.dtype)
     return _to_real(np.fft.ifftn(values, sizes, transform_axes), data.dtype)
 
 
-@op("RDFT", since=9, scratch=4, shape="infer_real_transform", flops=count_fourier_transform(is_real=True))
+@op("RDFT", since=9, shape="infer_real_transform", flops=count_fourier_transform(is_real=True))
 @compute_in_float32
 def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of real `data` along `axes`, without its redundant half.
@@ -97,7 +106,8 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
         RDFT-9
     """
     transform_axes = normalize_axes(to_int_list(axes), data.ndim)
-    sizes = _read_sizes(data.shape, transform_axes, [data.shape[axis] for axis in transform_axes], signal_size)
+    defaults = [data.shape[axis] for axis in transform_axes]
+    sizes = _read_sizes(data.shape, transform_axes, defaults, signal_size, REAL_BYTES)
     if not transform_axes:
         return _to_real(data, data.dtype)
     if 0 in sizes:
@@ -109,7 +119,6 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
 @op(
     "IRDFT",
     since=9,
-    scratch=7.5,
     shape="infer_inverse_real_transform",
     flops=count_fourier_transform(is_real=True, is_inverse=True),
 )
@@ -139,7 +148,7 @@ def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array
         return values.real
     defaults = [values.shape[axis] for axis in transform_axes]
     defaults[-1] = max(0, 2 * (defaults[-1] - 1))
-    sizes = _read_sizes(values.shape, transform_axes, defaults, signal_size)
+    sizes = _read_sizes(values.shape, transform_axes, defaults, signal_size, INVERSE_REAL_BYTES)
     if 0 in sizes:
         return _create_empty(data[..., 0], sizes, transform_axes)
     result: Array = np.fft.irfftn(values, sizes, transform_axes)
@@ -162,7 +171,7 @@ def _count_framed(call: Call, spectrum_size: int) -> int:
     return count_frames(size, spectrum_size // (2 * (size // 2 + 1)))
 
 
-@op("STFT", since=15, scratch=5, shape="infer_short_time_transform", flops=_count_stft)
+@op("STFT", since=15, shape="infer_short_time_transform", flops=_count_stft)
 @compute_in_float32
 def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, *, transpose_frames: bool) -> Array:
     """Compute the RDFT of overlapping frames of `signal`, multiplied by `window`.
@@ -191,13 +200,14 @@ def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, 
         )
     frames = sliding_window_view(signal, size, axis=-1)[..., ::step, :]
     check_allocation(frames.shape, signal.dtype)
+    check_scratch(FRAME_BYTES * frames.size + PLAN_BYTES * size)
     spectrum = np.fft.rfft(frames * _center_window(window, size), axis=-1)
     if transpose_frames:
         spectrum = spectrum.swapaxes(-1, -2)
     return _to_real(spectrum, signal.dtype)
 
 
-@op("ISTFT", since=16, scratch=3, shape="infer_inverse_short_time_transform", flops=_count_istft)
+@op("ISTFT", since=16, shape="infer_inverse_short_time_transform", flops=_count_istft)
 @compute_in_float32
 def istft_16(
     data: Array,
@@ -239,6 +249,9 @@ def istft_16(
             f"data has shape {list(data.shape)}, expected [batch, {size // 2 + 1}, frames, 2] for frames of size {size}"
         )
     weight = _center_window(window, size)
+    check_scratch(
+        FRAME_COPIES * data.itemsize * math.prod(spectrum.shape[:-2]) * spectrum.shape[-1] * size + PLAN_BYTES * size
+    )
     frames = np.fft.irfft(spectrum.swapaxes(-1, -2), size, axis=-1).astype(data.dtype, copy=False)
     total = _add_overlapping(frames * weight, step)
     if normalized:
@@ -258,19 +271,22 @@ def istft_16(
 
 
 def _read_complex_inputs(
-    data: Array, axes: Array, signal_size: Array | None
+    data: Array, axes: Array, signal_size: Array | None, element_bytes: int
 ) -> tuple[Array, tuple[int, ...], list[int]]:
-    """Return complex values, the axes to transform, and the size along each."""
+    """Return complex values, the axes to transform, and the size along each, for which memory is checked."""
     values = _to_complex(data)
     transform_axes = normalize_axes(to_int_list(axes), values.ndim)
     defaults = [values.shape[axis] for axis in transform_axes]
-    return values, transform_axes, _read_sizes(values.shape, transform_axes, defaults, signal_size)
+    return values, transform_axes, _read_sizes(values.shape, transform_axes, defaults, signal_size, element_bytes)
 
 
 def _read_sizes(
-    shape: Sequence[int], axes: Sequence[int], defaults: Sequence[int], signal_size: Array | None
+    shape: Sequence[int], axes: Sequence[int], defaults: Sequence[int], signal_size: Array | None, element_bytes: int
 ) -> list[int]:
-    """Return the size along each of the axes of a tensor of `shape`, where -1 stands for the default."""
+    """Return the size along each of the axes of a tensor of `shape`, where -1 stands for the default.
+
+    The transform needs `element_bytes` for each element of the result.
+    """
     requested = [-1] * len(axes) if signal_size is None else to_int_list(signal_size)
     if len(requested) != len(axes):
         raise InputError(f"signal_size has {len(requested)} elements, expected {len(axes)}, one for each axis")
@@ -279,6 +295,7 @@ def _read_sizes(
         raise InputError(f"signal_size is {requested}, expected non-negative numbers or -1")
     lengths = dict(enumerate(shape)) | dict(zip(axes, sizes, strict=True))
     check_allocation(lengths.values(), np.dtype(np.complex64))
+    check_scratch(element_bytes * math.prod(lengths.values()) + PLAN_BYTES * max(sizes, default=0))
     return sizes
 
 

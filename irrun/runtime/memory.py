@@ -23,7 +23,7 @@ from irrun.element_types import ElementType
 from irrun.fast.support import Memo
 from irrun.limits import MemoryBudget
 from irrun.ops._support.numerics import is_low_precision
-from irrun.ops._support.operation import Operation
+from irrun.ops._support.scratch import estimate_scratch
 from irrun.runtime.program import ABSENT, Instruction, Program
 from irrun.shapes import get_broadcast_shape
 
@@ -149,18 +149,10 @@ def estimate_allocations(
             yield size, 0
         else:
             arrays = [x for x in inputs if x is not None]
-            scratch = _estimate_scratch(operation, arrays, size)
+            scratch = estimate_scratch(operation, arrays, size)
             if is_fast and operation.kind == "recurrent":  # a whole sequence is projected at once
                 scratch = PROJECTION_COPIES * max((x.size * x.itemsize for x in arrays), default=0)
             yield size, scratch
-
-
-def _estimate_scratch(operation: Operation, inputs: Sequence[Array | _Described], result: int) -> int:
-    """Return the bytes that a plain kernel allocates besides its results."""
-    size = int((operation.scratch or 0) * max(result, sum(x.size * max(x.itemsize, 4) for x in inputs)))
-    if operation.kind not in ("view", "movement", "state"):  # low-precision floats are computed in f32
-        size += sum(4 * x.size for x in inputs if is_low_precision(x.dtype))
-    return size
 
 
 def estimate_result(instruction: Instruction, inputs: Sequence[Array | _Described | None]) -> int:

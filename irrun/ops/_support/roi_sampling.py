@@ -12,6 +12,7 @@ from irrun.limits import check_allocation
 from irrun.ops._support.numerics import Array
 
 __all__ = [
+    "WORKING_SET",
     "broadcast_samples",
     "check_regions",
     "clip_to_pixels",

@@ -147,7 +147,9 @@ def _keep_first_output(kernel: Callable[..., tuple[Array, ...]], name: str) -> C
     return wrapper
 
 
-proposal_1 = op("Proposal", since=1, shape="infer_fixed_proposals")(_keep_first_output(proposal_4, "proposal_1"))
+proposal_1 = op("Proposal", since=1, scratch=4, kind="selection", shape="infer_fixed_proposals")(
+    _keep_first_output(proposal_4, "proposal_1")
+)
 
 
 @op(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.checks import check_rank
 from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, compute_in_float32, round_half_away
 from irrun.ops._support.registry import op
 from irrun.ops._support.roi_sampling import (
+    WORKING_SET,
     broadcast_samples,
     check_regions,
     clip_to_pixels,
@@ -25,6 +27,11 @@ from irrun.ops._support.roi_sampling import (
 )
 
 __all__ = ["roi_align_3", "roi_align_rotated_15", "roi_pooling_2"]
+
+#: The bytes that ROIPooling needs for each row and each column of bins of a region.
+BIN_BYTES = 88
+#: The values that it gathers at a time, in sizes of that part of the result.
+PART_COPIES = 6
 
 
 def _count_samples(call: Call) -> int | None:
@@ -144,7 +151,7 @@ def roi_align_rotated_15(
     return result
 
 
-@op("ROIPooling", since=2, scratch=3, kind="window", shape="infer_region_pooling")
+@op("ROIPooling", since=2, scratch=0, kind="window", shape="infer_region_pooling")
 @compute_in_float32
 def roi_pooling_2(
     data: Array,
@@ -200,7 +207,10 @@ def _check_pooling(data: Array, rois: Array, pooled_h: int, pooled_w: int) -> No
     if pooled_h < 1 or pooled_w < 1:
         raise InputError(f"pooled size is {pooled_h} x {pooled_w}, expected at least 1 x 1")
     check_rank("rois", rois, 2)
-    check_allocation((len(rois), *data.shape[1:2], pooled_h, pooled_w), data.dtype)
+    shape = (len(rois), *data.shape[1:2], pooled_h, pooled_w)
+    check_allocation(shape, data.dtype)
+    values = 2 * math.prod(shape) + PART_COPIES * min(math.prod(shape), WORKING_SET)
+    check_scratch(data.nbytes + values * data.itemsize + len(rois) * (pooled_h + pooled_w) * BIN_BYTES)
 
 
 def _pool_maximum(data: Array, rois: Array, batches: Array, rows: int, columns: int, spatial_scale: float) -> Array:
