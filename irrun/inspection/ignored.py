@@ -13,7 +13,7 @@ from irrun.inspection.rounding import is_float_array
 from irrun.ir.graph import Layer
 from irrun.ops._support import registry
 
-__all__ = ["IgnoredElements"]
+__all__ = ["IgnoredElements", "find_unspecified"]
 
 Array = np.ndarray[Any, Any]
 
@@ -76,6 +76,28 @@ class IgnoredElements:
             return None
         is_masked = _find_excluded(value, limit) & _find_excluded(expected, limit)
         return is_masked if is_masked.any() else None
+
+
+def find_unspecified(layer: Layer, inputs: Sequence[Array | None], value: Array) -> Array | None:
+    """Return where a conversion to integers gets a number that no integer stands for, so that runtimes differ.
+
+    Args:
+        layer: The layer.
+        inputs: Its inputs.
+        value: Its output.
+
+    Returns:
+        An array of bool of the shape of the output, or None.
+    """
+    x = inputs[0] if inputs else None
+    if x is None or not registry.get_card(layer.type, layer.version).converts or value.dtype.kind not in "iu":
+        return None
+    if not is_float_array(x) or x.shape != value.shape:
+        return None
+    limits = np.iinfo(value.dtype)
+    wide = widen(x)
+    is_valid = (wide > float(limits.min) - 1) & (wide < float(limits.max) + 1)
+    return None if is_valid.all() else ~is_valid
 
 
 def _find_excluded(value: Array, limit: float) -> Array:

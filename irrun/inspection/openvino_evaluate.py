@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 __all__ = ["REFERENCE", "ReferenceModel"]
@@ -13,6 +14,8 @@ REFERENCE = "reference"
 class ReferenceModel:
     """A model that `Model.evaluate` computes, as a compiled model and its only request.
 
+    `Model.evaluate` forgets the values of variables. They are therefore outputs of one run and constants of the next.
+
     Args:
         openvino: The package of OpenVINO.
         model: The model of OpenVINO.
@@ -23,6 +26,7 @@ class ReferenceModel:
         self._model = model
         self._arguments: dict[int, Any] = {}
         self._results: list[Any] = []
+        self._variables: dict[str, Any] = {}
         self.inputs = model.inputs
         self.outputs = model.outputs
 
@@ -43,8 +47,8 @@ class ReferenceModel:
         return self
 
     def query_state(self) -> list[Any]:
-        """Return no variables, which the reference implementation does not show."""
-        return []
+        """Return the variables with their values after the last run."""
+        return [SimpleNamespace(name=name, state=tensor) for name, tensor in self._variables.items()]
 
     def set_input_tensor(self, number: int, tensor: Any) -> None:
         """Set an input."""
@@ -62,11 +66,36 @@ class ReferenceModel:
         if any(x.partial_shape.is_dynamic for x in model.inputs):  # some operations do not resize their outputs
             model = model.clone()
             model.reshape({i: ov.PartialShape(list(tensor.shape)) for i, tensor in enumerate(arguments)})
-        shapes = [x.shape if x.partial_shape.is_static else ov.Shape([0]) for x in model.outputs]
-        results = [ov.Tensor(x.element_type, shape) for x, shape in zip(model.outputs, shapes, strict=True)]
+        count = len(self.outputs)
+        names: list[str] = []
+        if model.get_sinks():
+            model = model.clone()
+            names = self._expose_variables(model)
+        outputs = model.outputs
+        shapes = [x.shape if x.partial_shape.is_static else ov.Shape([0]) for x in outputs]
+        results = [ov.Tensor(x.element_type, shape) for x, shape in zip(outputs, shapes, strict=True)]
         if not model.evaluate(results, arguments):
             raise RuntimeError("the reference implementation does not support the model")
-        self._results = results
+        self._results = results[:count]
+        self._variables = dict(zip(names, results[count:], strict=True))
+
+    def _expose_variables(self, model: Any) -> list[str]:
+        """Make the values of variables the last outputs of a model, which starts from the known ones.
+
+        Returns:
+            The names of the variables.
+        """
+        names = []
+        for sink in model.get_sinks():
+            if sink.get_type_name() == "Assign":
+                names.append(sink.get_variable_id())
+                model.add_results([self._openvino.opset13.result(sink.input_value(0))])
+                model.remove_sink(sink)
+        for node in model.get_ops():
+            if node.get_type_name() == "ReadValue" and node.get_variable_id() in self._variables:
+                constant = self._openvino.opset13.constant(self._variables[node.get_variable_id()])
+                node.output(0).replace(constant.output(0))
+        return names
 
     def get_output_tensor(self, number: int) -> Any:
         """Return an output."""

@@ -88,6 +88,7 @@ class OpenVinoModel:
             self._config["LP_TRANSFORMS_MODE"] = "NO"  # the transformations that create int8 kernels
         if (target.device, target.precision) == ("CPU", "f32"):
             self._config["KV_CACHE_PRECISION"] = "f32"  # by default 8 bits
+            self._config["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # by default, inputs of compressed weights get 8 bits
         self._folder = tempfile.TemporaryDirectory(prefix="irrun-")
         self._plans: list[tuple[list[Layer], Any, dict[tuple[str, int], int]]] = []
         with self._report_errors(), announce("running OpenVINO"):

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from irrun.inspection.connections import ConnectionTable
+from irrun.inspection.connections import Connections, ConnectionTable
 from irrun.inspection.metrics import Metrics, measure, widen
 from irrun.ir.graph import Layer
 
-__all__ = ["SaturationCheck"]
+__all__ = ["EXPLAINED_DB", "SaturationCheck", "find_quantizer"]
 
 Array = np.ndarray[Any, Any]
 
@@ -76,21 +76,30 @@ class SaturationCheck:
     def _find_scale(self, layer: Layer) -> float | None:
         """Return the scale of the first input, if a FakeQuantize gives it 256 levels from 0."""
         connections = self._connections.get(layer)
-        current = layer
-        while True:
-            source = next(iter(connections.find_sources(current)), None)
-            if source is None:
-                return None
-            current = source.layer
-            if current.type not in PASSING:
-                break
-        if current.type != "FakeQuantize" or str(current.attributes.get("levels")) != "256":
+        current = find_quantizer(connections, layer)
+        if current is None or str(current.attributes.get("levels")) != "256":
             return None
         limits = [None if s is None else s.layer.constant for s in connections.find_sources(current)[3:5]]
         if len(limits) < 2 or any(c is None or c.to_array().size != 1 for c in limits):
             return None
         low, high = (float(c.to_array().reshape(())) for c in limits if c is not None)
         return high / 255 if low == 0 < high else None
+
+
+def find_quantizer(connections: Connections, layer: Layer) -> Layer | None:
+    """Return the FakeQuantize whose value is the first input of a layer, past layers that keep its scale, or None.
+
+    Args:
+        connections: The connections of the graph.
+        layer: The layer.
+    """
+    while True:
+        source = next(iter(connections.find_sources(layer)), None)
+        if source is None:
+            return None
+        layer = source.layer
+        if layer.type not in PASSING:
+            return layer if layer.type == "FakeQuantize" else None
 
 
 def _find_codes(values: Array, scale: Array, low: int, high: int) -> Array | None:

@@ -19,6 +19,7 @@ __all__ = [
     "VERDICTS",
     "LayerErrors",
     "choose_verdict",
+    "exceeds_level",
     "get_ordinary_sqnr",
     "get_output_sqnr",
     "is_near_zero",
@@ -33,7 +34,7 @@ VERDICTS = {
     "inherits": "The layer agrees, but its inputs have an error.",
     "amplifies": "The layer agrees, but the error of its inputs grows at least tenfold in it.",
     "ill-conditioned": "The layer is inaccurate in this precision, as rounding errors of its inputs explain.",
-    "one level": "A few elements of a FakeQuantize lie on the edge of two levels.",
+    "one level": "A few elements of a FakeQuantize lie on the edge of two levels, or of a conversion of two integers.",
     "near zero": "The error is smaller than the rounding errors of the inputs.",
     "perturbed": "Reading the value changed what the reference computes.",
     "exact": "The layer agrees up to the rounding of its own arithmetic.",
@@ -49,6 +50,8 @@ OUTPUT_SQNR = 60.0
 OUTPUT_FACTOR = 8.0
 #: The largest fraction of elements on the edge of two levels.
 EDGE_FRACTION = 0.01
+#: A number this many roundings from an integer is on the edge of two integers.
+EDGE_ROUNDING = 64.0
 
 
 @dataclass
@@ -69,7 +72,9 @@ class LayerErrors:
             rounding explains.
         explanation: What explains the own error if both models are equal, or "".
         is_near_zero: Whether all own errors are smaller than the rounding errors of the inputs.
-        is_one_level: Whether all own errors occur in FakeQuantize, at the edge of two levels.
+        is_one_level: Whether all own errors occur in FakeQuantize, at the edge of two levels, or where numbers are
+            converted to integers.
+        exceeds_level: Whether a quantizer has an error of more than one level, which rounding does not explain.
         has_type_change: Whether the element type differs, other than in the width of a floating-point type.
         input_error: The largest relative accumulated error of its inputs.
     """
@@ -87,6 +92,7 @@ class LayerErrors:
     explanation: str = ""
     is_near_zero: bool = True
     is_one_level: bool = True
+    exceeds_level: bool = False
     has_type_change: bool = False
     input_error: float = 0.0
 
@@ -132,7 +138,8 @@ def choose_verdict(errors: LayerErrors, is_perturbed: bool, is_f64: bool, is_cha
     if is_over and errors.is_one_level:
         return "one level"
     if is_over:
-        return "ill-conditioned" if is_f64 and not _differs_in_finiteness(errors.own) else "adds"
+        is_explained = not errors.exceeds_level and not _differs_in_finiteness(errors.own)
+        return "ill-conditioned" if is_f64 and is_explained else "adds"
     if errors.has_wrong_kernel:
         return "perturbed" if is_perturbed else "adds"
     if errors.has_own_excess:
@@ -205,28 +212,67 @@ def is_near_zero(
 def is_one_level(layer: Layer, inputs: Sequence[Array | None], value: Array, expected: Array) -> bool:
     """Return whether two outputs of a quantizer differ by one level, in a few elements only.
 
+    So may numbers that are converted to integers, in elements on the edge of two integers.
+
     Args:
         layer: The layer.
         inputs: Its inputs.
         value: Its output.
         expected: The reference.
     """
+    counted = _count_levels(layer, inputs, value, expected)
+    if counted is None:
+        return _is_on_edge(layer, inputs, value, expected)
+    is_within, count = counted
+    return is_within and count <= max(EDGE_FRACTION * value.size, 1)
+
+
+def exceeds_level(layer: Layer, inputs: Sequence[Array | None], value: Array, expected: Array) -> bool:
+    """Return whether two outputs of a quantizer differ by more than one level.
+
+    Args:
+        layer: The layer.
+        inputs: Its inputs.
+        value: Its output.
+        expected: The reference.
+    """
+    counted = _count_levels(layer, inputs, value, expected)
+    return counted is not None and not counted[0]
+
+
+def _is_on_edge(layer: Layer, inputs: Sequence[Array | None], value: Array, expected: Array) -> bool:
+    """Return whether numbers that are converted to integers differ by 1 where they are integers but for rounding."""
+    x = inputs[0] if inputs else None
+    if x is None or not registry.get_card(layer.type, layer.version).converts or not is_float_array(x):
+        return False
+    if value.dtype.kind not in "iu" or expected.dtype.kind not in "iu" or not x.shape == value.shape == expected.shape:
+        return False
+    wide = widen(x[value != expected])
+    differences = np.abs(widen(value) - widen(expected))
+    distance = np.abs(wide - np.round(wide))
+    limit = EDGE_ROUNDING * get_epsilon(x.dtype) * np.abs(wide)
+    return bool(differences.max(initial=0.0) <= 1) and bool(np.all(distance <= limit))
+
+
+def _count_levels(
+    layer: Layer, inputs: Sequence[Array | None], value: Array, expected: Array
+) -> tuple[bool, int] | None:
+    """Return whether outputs of a quantizer differ by at most one level, and in how many elements; None for others."""
     if value.shape != expected.shape or len(inputs) < 5:
-        return False
+        return None
     if not registry.get_card(layer.type, layer.version).quantizes:
-        return False
+        return None
     low, high = inputs[3], inputs[4]
     try:
         levels = int(layer.attributes["levels"])
     except (KeyError, ValueError):
-        return False
+        return None
     if low is None or high is None or levels < 2:
-        return False
+        return None
     with np.errstate(all="ignore"):
         step = np.abs(widen(high) - widen(low)) / (levels - 1)
         difference = np.abs(widen(value) - widen(expected))
         # Levels are rounded to the type of the output.
         rounding = 1e-3 * step + 4 * get_epsilon(value.dtype) * np.abs(widen(expected))
         count = int(np.count_nonzero(difference > rounding))
-        is_within = bool(np.all(difference <= step + rounding))
-    return is_within and count <= max(EDGE_FRACTION * value.size, 1)
+        return bool(np.all(difference <= step + rounding)), count

@@ -391,7 +391,7 @@ def _drop_layer(site: Site):
 def _double_layer(site: Site):
     for path, layer, position in site.choose(_list_chains(site)):
         graph = site.table.get_graph(layer)
-        users = site.find_users(layer)
+        users, following = site.find_users(layer), site.find_users_of_next_iteration(layer)
         number = max(n.id for n in graph.layers) + 1
         name = f"{layer.name}/again"
         copy = replace(layer, id=number, name=name, inputs=list(layer.inputs),
@@ -406,7 +406,7 @@ def _double_layer(site: Site):
         prefix = path[: len(path) - len(site.table.get_key(layer))]
         yield (
             f"{path} doubled",
-            Mark(users | {prefix + name, path}, f"comes from|{re.escape(layer.name)}|not in the reference"),
+            Mark(users | following | {prefix + name, path}, f"comes from|{re.escape(layer.name)}|not in the reference"),
         )
 
 

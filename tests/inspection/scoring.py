@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import tempfile
@@ -26,6 +27,7 @@ __all__ = ["Score", "Subject", "compare_untouched", "list_subjects", "plant_at_r
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared/data"
+ZOO = Path(os.environ.get("IRRUN_ZOO") or Path.home() / ".cache/irrun/zoo")
 #: Outputs that differ by less are not wrong.
 WRONG_DB = 80.0
 #: Other runtimes and precisions that compute references.
@@ -79,6 +81,32 @@ def list_subjects(folder: Path, seed: int, with_files: bool = True) -> Iterator[
         yield Subject("silero", silero, [[speech[None], np.zeros((2, 1, 128), np.float32)]])
         face = DATA / "face-detection-retail-0004"
         yield Subject("face", irrun.read_model(face / "ir11/model.xml"), [[np.load(face / "input.npy")]], 0.3)
+
+
+def list_zoo_subjects(names) -> Iterator[Subject]:
+    """Yield networks of the zoo that are cached, with their inputs; two steps of language models."""
+    rng = np.random.default_rng(0)
+    for name in names:
+        model = irrun.read_model(ZOO / name / "model.xml")
+        with np.load(ZOO / name / "inputs.npz") as arrays:
+            given = dict(arrays)
+        parameters = [layer for layer in model.graph.layers if layer.is_input]
+        runs = [given]
+        if not given:
+            runs = [
+                {
+                    "input_ids": rng.integers(3, 60, (1, n)),
+                    "attention_mask": np.ones((1, k), np.int64),
+                    "position_ids": np.arange(k - n, k)[None],
+                    "beam_idx": np.zeros(1, np.int32),
+                }
+                for n, k in ((5, 5), (1, 6))
+            ]
+        inputs = [
+            [next(run[name] for name in (layer.name, *layer.outputs[0].names) if name in run) for layer in parameters]
+            for run in runs
+        ]
+        yield Subject(name, model, inputs)
 
 
 def run(model, inputs):
@@ -371,20 +399,51 @@ def choose_reference(subject, rng):
     return names[int(rng.integers(len(names)))]
 
 
+def print_untouched(subjects, references, seeds) -> None:
+    """Compare untouched models, and print what is found."""
+    table = Counter()
+    for subject in subjects:
+        for reference in references:
+            for seed in seeds:
+                start = time.process_time()
+                try:
+                    result = compare_untouched(subject, reference, seed)
+                except irrun.IrrunError as error:
+                    table[reference, "refused"] += 1
+                    print(f"refused {subject.name}/{reference}: {str(error)[:200]}", flush=True)
+                    continue
+                if result is not None:
+                    table[reference, result.outcome] += 1
+                    line = f"{result.outcome} {subject.name}/{reference}/{seed}: {result.describe()}"
+                    print(f"{line} {time.process_time() - start:.1f} s", flush=True)
+    for (reference, outcome), count in sorted(table.items()):
+        print(f"{reference:20} {outcome:12} {count}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--subject")
+    parser.add_argument("--zoo", help="Cached networks of the zoo instead of the other models.")
+    parser.add_argument("--untouched", help="Compare models that have no fault with these references instead.")
     parser.add_argument("--against", choices=ELSEWHERE, help="Another runtime that computes the references.")
     parser.add_argument("--all", action="store_true", help="Print right answers, too.")
     arguments = parser.parse_args()
     start = time.time()
     table = defaultdict(Counter)
     with tempfile.TemporaryDirectory() as folder:
-        subjects = list(list_subjects(Path(folder), arguments.seed))
+        if arguments.zoo:
+            subjects = list(list_zoo_subjects(arguments.zoo.split(",")))
+        else:
+            subjects = list(list_subjects(Path(folder), arguments.seed))
         if arguments.subject:
             subjects = [s for s in subjects if s.name in arguments.subject.split(",")]
+        if arguments.untouched:
+            print_untouched(
+                subjects, arguments.untouched.split(","), range(arguments.seed, arguments.seed + arguments.count)
+            )
+            return
         if arguments.against:
             results = score_elsewhere(subjects, arguments.against, arguments.count, arguments.seed, folder)
         else:

@@ -189,6 +189,64 @@ def test_steps_after_the_end_of_a_sequence_are_undefined(kind, gates, first):
     assert get_verdicts(compare(model, flat, x)) == {"s": "adds"}
 
 
+def make_convert():
+    return make_chain(("Convert", {"destination_type": "i64"}), ("Convert", {"destination_type": "f32"}))
+
+
+def test_conversions_of_numbers_without_an_integer_are_not_compared():
+    x = np.float32([[1.5, np.nan, np.inf], [-np.inf, 2.5, 1e30]])
+    other = np.int64([[1, 7, 8], [9, 2, 10]])
+    layers = compare(make_convert(), {"a": other}, x).layers
+    assert [(n.key, n.verdict) for n in layers] == [("a", "exact")]
+    other[0, 0] = 2
+    assert compare(make_convert(), {"a": other}, x).first.key == "a"
+    # Another run of irrun must agree there, too.
+    assert compare(make_convert(), make_convert(), x).agrees
+
+
+def test_numbers_on_the_edge_of_two_integers_explain_other_outputs():
+    x = np.float32([[1, 2, 3], [4.5, 50, 60]])
+    values = {"a": np.int64([[0, 2, 3], [4, 50, 60]]), "b": np.float32([[0, 2, 3], [4, 50, 60]])}
+    result = compare(make_convert(), values, x)
+    assert get_verdicts(result) == {"a": "one level", "b": "inherits"}
+    assert result.agrees
+
+
+def test_wrong_quantizers_are_found_in_f64():
+    model = make_model(
+        Row("x", "Parameter", shapes=[(2, 3)]),
+        Row("low", "Constant", value=np.float32(-3)),
+        Row("high", "Constant", value=np.float32(3)),
+        Row("q", "FakeQuantize", ["x", "low", "high", "low", "high"], {"levels": "256"}),
+        Row("y", "Result", ["q"]),
+    )
+
+    def shift(layer, inputs, outputs, seconds, scope):
+        return [np.flip(outputs[0])]
+
+    assert compare(model, "f64", X).agrees
+    result = compare(model, "f64", X, observers=[shift])
+    assert (result.outcome, result.first.key) == ("differs", "q")
+
+
+def test_transforms_may_round_their_angles():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((40, 64, 2), np.float32)
+    model = make_model(
+        Row("x", "Parameter", shapes=[x.shape]),
+        Row("axes", "Constant", value=np.int64([0, 1])),
+        Row("d", "DFT", ["x", "axes"], version="opset7"),
+        Row("y", "Result", ["d"]),
+    )
+    exact = np.fft.fft2(x[..., 0] + 1j * x[..., 1])
+    angles = rng.uniform(-1, 1, exact.shape) * 40 * EPSILON
+    values = np.stack([(exact * np.exp(16j * angles)).real, (exact * np.exp(16j * angles)).imag], -1)
+    result = compare(model, {"d": values.astype(np.float32)}, x)
+    assert (get_verdicts(result), result.agrees) == ({"d": "near zero"}, True)
+    values[3, 4] *= 1.01
+    assert compare(model, {"d": values.astype(np.float32)}, x).first.key == "d"
+
+
 def test_texts_are_compared():
     model = make_model(
         Row("x", "Parameter", attributes={"element_type": "string"}),

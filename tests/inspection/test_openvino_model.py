@@ -12,6 +12,7 @@ import pytest
 from ir_text import chain, write, write_row_loop
 
 import irrun
+from inspection import bodies
 from inspection.graphs import Row, make_model
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import ExecutionError
@@ -391,7 +392,11 @@ def test_device_without_a_default_precision_has_that_of_the_model(path):
 
 
 def test_requested_precision_is_used(path):
-    expected = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+    expected = {
+        "INFERENCE_PRECISION_HINT": "f32",
+        "KV_CACHE_PRECISION": "f32",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
+    }
     assert OpenVinoModel(irrun.read_model(path), Target())._config == expected
     assert OpenVinoModel(irrun.read_model(path), Target(precision=""))._config == {}
     model = OpenVinoModel(irrun.read_model(path), Target(precision="bf16"))
@@ -414,6 +419,24 @@ def test_reference_implementation_computes_dynamic_shapes(tmp_path):
     large = np.full((2, 3), 3e38, np.float32)  # squared before it is divided
     assert not compare(path, "openvino:reference", large).agrees
     assert compare(path, "openvino:reference", X).agrees
+
+
+def test_reference_implementation_keeps_variables():
+    model = bodies.make_stateful()
+    rng = np.random.default_rng(0)
+    runs = [rng.standard_normal((1, 6), np.float32) for _ in range(3)]
+    result = compare(model, "openvino:reference", sequence=runs)
+    assert (result.outcome, result.runs) == ("agrees", 3)
+    wrong = bodies.make_stateful(seed=1)
+    values = OpenVinoModel(wrong, Target("reference"))
+    values.keeps_batches = True
+    request = irrun.compile_model(wrong, optimize=False).create_infer_request()
+    for x in runs:
+        values.run([x], Spool())
+        request.infer([x])
+        for variable in request.query_state():
+            np.testing.assert_allclose(values.get_variable(variable.name), variable.state, rtol=1e-5)
+    values.close()
 
 
 def test_operations_without_reference_implementation_are_an_error(tmp_path):

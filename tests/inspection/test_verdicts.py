@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from irrun.element_types import ElementType
+from irrun.inspection.ignored import find_unspecified
 from irrun.inspection.metrics import INCOMPARABLE, Metrics
 from irrun.inspection.rounding import (
     EXACT,
@@ -21,6 +22,7 @@ from irrun.inspection.rounding import (
 from irrun.inspection.verdicts import (
     LayerErrors,
     choose_verdict,
+    exceeds_level,
     get_ordinary_sqnr,
     get_output_sqnr,
     is_near_zero,
@@ -206,6 +208,47 @@ def test_rounding_of_levels_is_tolerated():
     assert not quantizes_alike([101.4375], [100], **near)
     assert quantizes_alike([100.375] * 50, [100] * 50, **near)
     assert not quantizes_alike([100.4375] * 50, [100] * 50, **near)
+
+
+def converts_alike(x, value, expected, dtype="i64"):
+    layer = Layer(1, "convert", "Convert", "opset1", {"destination_type": dtype})
+    return is_one_level(layer, [np.float32(x)], np.int64(value), np.int64(expected))
+
+
+def test_integers_differ_by_1_where_numbers_are_integers_but_for_rounding():
+    assert converts_alike([7.9999995, 3.5], [7, 3], [8, 3])
+    assert converts_alike([8, 8], [8, 8], [7, 7])
+    assert not converts_alike([7.99, 3.5], [7, 3], [8, 3])
+    assert not converts_alike([8, 3.5], [8, 3], [6, 3])
+    assert not converts_alike([8, 3.5], [8, 3], [7])
+    layer = Layer(1, "convert", "Convert", "opset1", {"destination_type": "i64"})
+    assert not is_one_level(layer, [np.int64([8])], np.int64([8]), np.int64([7]))
+    assert not is_one_level(layer, [None], np.int64([8]), np.int64([7]))
+    assert not is_one_level(layer, [np.float32([8])], np.float32([8]), np.float32([7]))
+
+
+def test_numbers_that_no_integer_stands_for_are_unspecified():
+    layer = Layer(1, "convert", "Convert", "opset1", {"destination_type": "i8"})
+    x = np.float32([-129, -128.5, 0, 127.5, 128, np.inf, -np.inf, np.nan])
+    unspecified = find_unspecified(layer, [x], np.zeros(8, np.int8))
+    assert unspecified.tolist() == [True, False, False, False, True, True, True, True]
+    assert find_unspecified(layer, [x[1:4]], np.zeros(3, np.int8)) is None
+    assert find_unspecified(layer, [x], np.zeros(8, np.float32)) is None
+    assert find_unspecified(layer, [None], np.zeros(8, np.int8)) is None
+    assert find_unspecified(layer, [np.int64([300])], np.zeros(1, np.int8)) is None
+    assert find_unspecified(LAYER, [x], np.zeros(8, np.int8)) is None
+
+
+def test_quantizers_in_f64_differ_by_at_most_one_level():
+    errors = make_errors(OVER, OVER, is_near_zero=False, is_one_level=False)
+    assert choose_verdict(errors, False, True, False) == "ill-conditioned"
+    errors.exceeds_level = True
+    assert choose_verdict(errors, False, True, False) == "adds"
+    layer = Layer(1, "quantize", "FakeQuantize", "opset1", {"levels": "5"})
+    inputs = [np.float32(x) for x in ([0.4, 0.6], 0, 1, 0, 1)]
+    assert not exceeds_level(layer, inputs, np.float32([0.5, 0.5]), np.float32([0.25, 0.75]))
+    assert exceeds_level(layer, inputs, np.float32([0.5, 0.5]), np.float32([0, 0.75]))
+    assert not exceeds_level(LAYER, inputs, np.float32([0.5, 0.5]), np.float32([0, 0.75]))
 
 
 def test_levels_are_those_of_a_valid_quantization():
