@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
-from irrun.deadlines import check_time
+from irrun.deadlines import check_time, within_time
 from irrun.errors import InputError
+from irrun.limits import check_scratch
 from irrun.text.trie import LongestMatcher
 from irrun.text.words import Memo, WordEncoder, shorten
 
@@ -25,6 +26,8 @@ _NEVER = 1 << 72
 _AGE_BITS = 32
 #: Symbols of a word up to which the next pair is found by a search instead of a heap.
 _MAX_SEARCHED = 48
+#: Symbols of a long word that are found and merged at a time, and the bytes that a byte of such a word takes.
+_SEGMENT, _BYTES_PER_BYTE = 1 << 18, 32
 #: Pairs of symbols at borders of merges that are told apart at most.
 MAX_BORDERS = 1 << 22
 #: Runs of symbols between borders whose tokens are kept.
@@ -95,6 +98,8 @@ class BytePairEncoder(WordEncoder):
     def encode(self, word: bytes) -> tuple[int, ...]:
         """Return the ids of the tokens of a word."""
         word += self._end_suffix
+        if len(word) > _SEGMENT:
+            check_scratch(_BYTES_PER_BYTE * len(word))
         try:
             if self._separates and word.find(_SEPARATOR, 1) > 0:
                 parts = self._parts.look_up(_BETWEEN_WORDS.findall(word), self._encode_part)
@@ -109,13 +114,13 @@ class BytePairEncoder(WordEncoder):
     def _find_symbols(self, text: bytes) -> list[int]:
         """Return the ids of the symbols that a text consists of."""
         if self._codes is not None and self._long_codes.isdisjoint(text):
-            return [self._codes[code] for code in text]  # type: ignore[misc]
+            return _find_each(self._codes.__getitem__, text)  # type: ignore[return-value]
         try:
             characters = text.decode()
         except UnicodeDecodeError:
             return self._find_long_symbols(text)
         if self._starts.isdisjoint(characters):
-            found = list(map(self._characters.get, characters))
+            found = _find_each(self._characters.get, characters)
             if None not in found:
                 return found  # type: ignore[return-value]
         return self._find_long_symbols(text)
@@ -149,8 +154,25 @@ class BytePairEncoder(WordEncoder):
             return self._merge_by_search(ids)
         if self._borders is None:
             return self._merge_by_heap(ids)
+        merge = self._merge_runs if len(ids) <= _SEGMENT else self._merge_segments
+        return merge(ids, self._borders)
+
+    def _merge_segments(self, ids: list[int], borders: frozenset[int]) -> list[int]:
+        """Return the tokens of a long list of symbols, which is cut where no merge joins neighbors."""
+        tokens: list[int] = []
+        start, count = 0, len(ids)
+        while start < count:
+            check_time()
+            stop = min(start + _SEGMENT, count)
+            while stop < count and (ids[stop - 1] << 32) + ids[stop] in borders:
+                stop += 1
+            tokens += self._merge_runs(ids[start:stop], borders)
+            start = stop
+        return tokens
+
+    def _merge_runs(self, ids: list[int], borders: frozenset[int]) -> list[int]:
+        """Return the tokens of symbols, run by run."""
         # No merge joins what is left and what is right of a pair that is at no border of a merge.
-        borders = self._borders
         stops = [i for i, (left, right) in enumerate(pairwise(ids), 1) if (left << 32) + right not in borders]
         tokens: list[int] = []
         for start, stop in pairwise([0, *stops, len(ids)]):
@@ -269,6 +291,16 @@ class BytePairEncoder(WordEncoder):
             tokens.append(symbols[i])
             i = following[i]
         return tokens
+
+
+def _find_each(find: Callable[[Any], int | None], symbols: Sequence[Any]) -> list[int | None]:
+    """Return what a function finds for each of many bytes or characters."""
+    if len(symbols) <= _SEGMENT:
+        return list(map(find, symbols))
+    found: list[int | None] = []
+    for start in within_time(range(0, len(symbols), _SEGMENT)):
+        found += map(find, symbols[start : start + _SEGMENT])
+    return found
 
 
 def _push(heap: list[tuple[int, int, int]], value: tuple[int, int, int], top: int = 0, hole: int | None = None) -> None:

@@ -11,7 +11,8 @@ conjuncts of Indic scripts together, and `[:upper:]` matches any case where case
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,10 +26,14 @@ from irrun.text.pattern_parser import PatternError, UnsupportedPatternError, tra
 from irrun.text.simple_patterns import SimplePattern, find_simple_pattern
 from irrun.text.unicode_ranges import is_unassigned
 
-__all__ = ["Pattern", "compile_pattern", "prepare"]
+__all__ = ["Pattern", "collect_spans", "compile_pattern", "prepare"]
+
+Array = np.ndarray[Any, Any]
 
 #: Seconds that one search may take if the run has no time limit.
 SEARCH_SECONDS = 60.0
+#: Characters from which on a text is long, so that its matches do not fit into memory as texts.
+LONG = 1 << 20
 #: An unassigned code point of plane 14, which no script is planned for.
 UNASSIGNED = 0xE0FFF
 
@@ -129,6 +134,20 @@ class Pattern:
             self.refuse()
         return texts
 
+    def find_sizes(self, text: str) -> list[int]:
+        """Return the lengths of all matches, also of empty ones; for patterns without groups that capture.
+
+        Raises:
+            TimeLimitError: The search takes longer than the time limit.
+            InputError: There is no time limit, and the search takes more than a minute.
+        """
+        if self.compiled is None or len(text) <= LONG:
+            return list(map(len, self.find_texts(text)))
+        try:
+            return [match.end() - match.start() for match in self.find_all(text)]
+        except TimeoutError:
+            self.refuse()
+
     def refuse(self) -> NoReturn:
         """Raise the error of a search that takes too long.
 
@@ -141,6 +160,11 @@ class Pattern:
         if get_deadline() is not None:
             raise TimeLimitError(f"the search for the pattern {shown} exceeded the time limit of the run")
         raise InputError(f"the search for the pattern {shown} takes more than {SEARCH_SECONDS:g} s")
+
+
+def collect_spans(matches: Iterable[Any]) -> Array:
+    """Return where matches begin and end, i64 [matches, 2]."""
+    return np.fromiter(chain.from_iterable(match.span() for match in matches), np.int64).reshape(-1, 2)
 
 
 def _shorten(source: str) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 from irrun.deadlines import within_time
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_scratch
 from irrun.text.batch import Batch
-from irrun.text.patterns import Pattern, compile_pattern, prepare
+from irrun.text.patterns import Pattern, collect_spans, compile_pattern, prepare
 from irrun.text.ragged import expand_ranges
-from irrun.text.simple_patterns import SimplePattern, find_runs
+from irrun.text.simple_patterns import CHARACTER_BYTES, SimplePattern, find_runs
 
 __all__ = ["Replacement", "compile_replacement"]
 
@@ -51,12 +51,13 @@ class Replacement:
         if self.pattern.compiled is None or self.parts is None:
             return text
         subject = text.decode("utf-8", "surrogateescape")
-        matches = list(self._find_matches(prepare(subject)))
-        result = self._substitute(subject, matches)
+        matches = self._find_matches(prepare(subject))
+        first = next(matches, None)
+        result = None if first is None else self._substitute(subject, chain([first], matches))
         if result is None:
             return text
         encoded = result.encode("utf-8", "surrogateescape")
-        return encoded if self._fits(len(text), len(encoded), matches[0]) else text
+        return encoded if self._fits(len(text), len(encoded), first) else text
 
     def _find_matches(self, searched: str) -> Iterator[Any]:
         """Return the matches that are replaced."""
@@ -65,10 +66,8 @@ class Replacement:
         except TimeoutError:
             self.pattern.refuse()
 
-    def _substitute(self, subject: str, matches: Sequence[Any]) -> str | None:
-        """Return a text with other matches; None if it remains as it is."""
-        if not matches:
-            return None
+    def _substitute(self, subject: str, matches: Iterable[Any]) -> str | None:
+        """Return a text with other matches; None if it remains as it is, since a group has no match."""
         pieces: list[str] = []
         position = 0
         for match in matches:
@@ -111,10 +110,10 @@ class Replacement:
             return self._replace_chars(simple, batch, skips)
         if self.pattern.has_context or self.pattern.matches_nothing:
             return None
-        spans = [match.span() for match in self.pattern.find_matches(batch.prepared)]
-        if not spans:
+        spans = collect_spans(self.pattern.find_matches(batch.prepared))
+        if not spans.size:
             return batch.byte_bounds, batch.chars
-        return self._replace_some(batch, skips, np.array(spans))
+        return self._replace_some(batch, skips, spans)
 
     def _replace_some(self, batch: Batch, skips: Array, spans: Array) -> tuple[Array, Array]:
         """Replace matches in the strings that may have one: those that overlap with a match in the whole text."""
@@ -134,6 +133,7 @@ class Replacement:
     def _replace_chars(self, pattern: SimplePattern, batch: Batch, skips: Array) -> tuple[Array, Array] | None:
         """Replace characters of a set; None if a result does not fit, or a group has no match."""
         lengths = np.diff(batch.bounds)
+        check_scratch(CHARACTER_BYTES * batch.codes.size)
         found = pattern.find(batch.codes, batch.bounds)
         if skips.any():
             found &= ~np.repeat(skips, lengths)
@@ -154,7 +154,7 @@ class Replacement:
             texts = []
             for code in codes.tolist():
                 char = chr(code)
-                replaced = self._substitute(char, list(self._find_matches(prepare(char))))
+                replaced = self._substitute(char, self._find_matches(prepare(char)))
                 if replaced is None:
                     return None
                 texts.append(replaced.encode("utf-8", "surrogateescape"))

@@ -10,9 +10,12 @@ import numpy as np
 from irrun.text.packages import import_regex
 from irrun.text.unicode_ranges import is_unassigned
 
-__all__ = ["CharClass", "SimplePattern", "find_simple_pattern"]
+__all__ = ["CHARACTER_BYTES", "CharClass", "SimplePattern", "find_simple_pattern"]
 
 Array = np.ndarray[Any, Any]
+
+#: The bytes that a search for a pattern, and what is done with the matches, take for each character.
+CHARACTER_BYTES = 40
 
 _CHAR = r"(?:\[(?:\\.|[^\]\\])*\]|\\x[0-9a-f]{2}|[^\W_]|[^\x00-\x7f]|\.)"
 _CHARS = rf"{_CHAR}(?:\|{_CHAR})*"

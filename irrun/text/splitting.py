@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.deadlines import within_time
+from irrun.limits import check_scratch
 from irrun.text.batch import FEW, SHORT, Batch
-from irrun.text.patterns import Pattern, compile_pattern, prepare
-from irrun.text.simple_patterns import SimplePattern
+from irrun.text.patterns import Pattern, collect_spans, compile_pattern, prepare
+from irrun.text.simple_patterns import CHARACTER_BYTES, SimplePattern
 
 __all__ = ["Parts", "SpecialTokenSplitter", "Splitter", "get_special_token_splitter", "get_splitter"]
 
@@ -126,7 +127,7 @@ class Splitter:
             piece = text[begin:end]
             found = [end - begin] if skip else kept.get(piece)
             if found is None:
-                found = list(map(len, self._pattern.find_texts(piece)))
+                found = self._pattern.find_sizes(piece)
                 if sum(found) != end - begin or 0 in found:
                     first, last = self._split(piece)
                     found = [b - a for a, b in zip(first, last, strict=True)]
@@ -144,6 +145,7 @@ class Splitter:
         """Split strings at characters of a set."""
         bounds = batch.bounds
         lengths = np.diff(bounds)
+        check_scratch(CHARACTER_BYTES * batch.codes.size)
         found = pattern.find(batch.codes, bounds)
         if skips.any():
             found &= ~np.repeat(skips, lengths)
@@ -269,11 +271,11 @@ class SpecialTokenSplitter:
             subject = text.decode()
         except UnicodeDecodeError:
             return everything
-        spans = [match.span() for match in self._pattern.find_matches(prepare(subject))]
-        if not spans:
+        spans = collect_spans(self._pattern.find_matches(prepare(subject)))
+        if not spans.size:
             return ~everything
-        first = np.array(_to_bytes(subject, [span[0] for span in spans]))
-        last = np.array(_to_bytes(subject, [span[1] for span in spans]))
+        first = np.array(_to_bytes(subject, spans[:, 0].tolist()))
+        last = np.array(_to_bytes(subject, spans[:, 1].tolist()))
         found: Array = np.searchsorted(first, ends, "left") > np.searchsorted(last, begins, "right")
         return found
 

@@ -351,9 +351,8 @@ class _Finder:
     def _is_type(self, node: ast.BinOp) -> bool:
         """Return whether `X | Y` is a union of types."""
         names = re.findall(r"[A-Za-z_.\[\]]+", self._text(node))
-        return isinstance(node.op, ast.BitOr) and any(
-            n == "None" or n in ("str", "int", "float", "bool", "bytes") or n.split(".")[-1][0].isupper() for n in names
-        )
+        builtins = ("None", "str", "int", "float", "bool", "bytes")
+        return isinstance(node.op, ast.BitOr) and any(n in builtins or n.split(".")[-1][:1].isupper() for n in names)
 
 
 def _get_name(function: ast.expr) -> str:

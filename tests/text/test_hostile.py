@@ -11,7 +11,7 @@ pytest.importorskip("regex")
 
 from irrun.deadlines import Deadline, end_at
 from irrun.errors import IrrunError
-from irrun.limits import limit_allocations
+from irrun.limits import MemoryBudget, limit_allocations, run_within
 from irrun.ops._support import registry
 from text.generators import make_ragged, make_strings, make_text
 from text.strings import run, to_strings, to_u8
@@ -103,6 +103,21 @@ def test_strings_that_overlap_are_within_the_memory_limit(name):
     attributes = {"num_buckets": 2} if name == "StringToHashBucket" else {}
     attributes |= {"behaviour": "isolate"} if name == "RegexSplit" else {}
     with limit_allocations(1 << 30), pytest.raises(IrrunError, match="expected at most 1 GiB"):
+        run(name, *inputs, **attributes)
+
+
+@pytest.mark.parametrize("name", ["BPETokenizer", "RegexNormalization", "RegexSplit"])
+def test_long_strings_are_within_the_memory_limit(name):
+    strings = to_strings("ab " * (1 << 20))
+    rows = [np.zeros(1, np.int32), np.ones(1, np.int32)]
+    inputs = {
+        "BPETokenizer": [*rows, *strings, *to_strings("a", "b", " ", "ab"), *to_strings("a b")],
+        "RegexNormalization": [*strings, to_u8(" "), to_u8("_")],
+        "RegexSplit": [*rows, *strings, to_u8(" ")],
+    }[name]
+    attributes = {"global_replace": True} if name == "RegexNormalization" else {}
+    attributes |= {"behaviour": "isolate"} if name == "RegexSplit" else {}
+    with run_within(MemoryBudget(1 << 25)), pytest.raises(IrrunError, match=r"expected at most 32 MiB"):
         run(name, *inputs, **attributes)
 
 

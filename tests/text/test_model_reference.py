@@ -95,7 +95,11 @@ def make_merges(random, alphabet):
     return tokens, merges
 
 
-def test_bpe_tokenizer(random):
+@pytest.mark.parametrize("segment", [None, 5])
+def test_bpe_tokenizer(random, monkeypatch, segment):
+    if segment:  # long words are cut between symbols that no merge joins
+        monkeypatch.setattr("irrun.text.bpe._SEGMENT", segment)
+        monkeypatch.setattr("irrun.text.bpe._MAX_SEARCHED", 2)
     compared = 0
     while compared < COUNT:
         alphabet = choose(random, ALPHABETS)
