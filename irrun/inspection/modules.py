@@ -52,7 +52,7 @@ def parse_module_path(name: str, convention: Convention | None = None) -> Module
     if convention == "pytorch":
         return _parse_pytorch(name)
     if convention == "onnx":
-        return _split("/".join(name.split("/")[1:-1]), "/.") if name.startswith("/") else None
+        return _parse_onnx(name) if name.startswith("/") else None
     if convention == "path":
         head, separator, _ = _SUFFIX.sub("", name).rpartition("/")
         return _split(head, "/") if separator else None
@@ -138,6 +138,13 @@ def _parse_pytorch(name: str) -> ModulePath | None:
     if root == "__module":
         return _split(path, ".")
     return _split(path.rpartition(".")[0], ".") if root == "self" and path else None
+
+
+def _parse_onnx(name: str) -> ModulePath:
+    """Return the path of a name in which the children of a Sequential repeat its name: "/layer/layer.0/Relu"."""
+    parts = name.split("/")[1:-1]
+    kept = [a for a, b in zip(parts, [*parts[1:], ""], strict=False) if not b.startswith(f"{a}.")]
+    return _split("/".join(kept), "/.")
 
 
 def _split(text: str, separators: str) -> ModulePath:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import ExecutionError, InputError
+from irrun.inspection.module_ends import find_layer_ends, find_layer_paths, find_module_ends
+from irrun.inspection.modules import parse_module_path
 from irrun.inspection.references import ArrayReference
-from irrun.ir.graph import Layer, name_values
+from irrun.ir.graph import Graph, Layer, name_values
 from irrun.ir.model import Model, name_inputs
 from irrun.ops._support.numerics import Array
 
@@ -40,11 +42,13 @@ class OnnxReference(ArrayReference):
 
     def __init__(self, path: str | os.PathLike[str], model: Model, arguments: Sequence[Array]) -> None:
         self._path = Path(path)
-        self._session, names, count = _open_session(self._path)
+        self._session, proto, names, count = _open_session(self._path)
         self._states: dict[str, Array] = {}
         self._own_names = name_values(model.graph)
         self._positions = {name: i for i, name in enumerate(name_inputs(model.inputs))}
         self._arrays: dict[str, Array] = {}
+        #: Names of tensors by the ids of layers that end the same module, in files that PyTorch exported.
+        self._ends = _match_modules(model.graph, proto, count)
         self._run(arguments)
         outputs = {name: name for name in names[:count] if not name.endswith(".new")}
         super().__init__(str(path), model, list(self._arrays), self._arrays.__getitem__, outputs=outputs)
@@ -72,6 +76,11 @@ class OnnxReference(ArrayReference):
         if "]/" in key or port >= len(layer.outputs):
             return []
         name = self._own_names.get((layer.id, layer.outputs[port].id))
+        end = self._ends.get(layer.id, "")
+        if end in self._arrays and name not in self._arrays:
+            shape = layer.outputs[port].shape
+            if shape is None or shape.is_compatible(self._arrays[end].shape):
+                return [end]
         return super()._list_names(layer, port, key) if name is None else [name]
 
     def advance(self, arguments: Sequence[Array]) -> None:
@@ -84,8 +93,36 @@ def _has_array(text: str) -> bool:
     return text in TYPES
 
 
-def _open_session(path: Path) -> tuple[Any, list[str], int]:
-    """Return a session that returns all values, their names, and the number of outputs that the model declares."""
+def _match_modules(graph: Graph, proto: Any, count: int) -> dict[int, str]:
+    """Return the tensors that are the outputs of modules, by the ids of the layers with the same values.
+
+    The first `count` outputs are outputs of the model.
+    A module whose value goes to another module that only one of the models has is left out: an optimization may have
+    merged both, as it does a convolution and a normalization.
+    """
+    nodes = list(proto.graph.node)
+    producers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
+    paths = {i: parse_module_path(node.name, "onnx") or () for i, node in enumerate(nodes)}
+    paths[-1] = ()
+    edges = [(producers[name], i) for i, node in enumerate(nodes) for name in node.input if name in producers]
+    edges += [(producers[value.name], -1) for value in proto.graph.output[:count] if value.name in producers]
+    theirs, ours = find_module_ends(paths, edges), find_layer_ends(graph)
+    modules = [
+        {path[:depth] for path in found for depth in range(len(path) + 1)}
+        for found in (paths.values(), find_layer_paths(graph).values())
+    ]
+    result: dict[int, str] = {}
+    for path, end in ours.items():
+        other = theirs.get(path)
+        if other is None or len(nodes[other.node].output) != 1:
+            continue
+        if end.users <= modules[0] and other.users <= modules[1]:
+            result[end.node.id] = nodes[other.node].output[0]
+    return result
+
+
+def _open_session(path: Path) -> tuple[Any, Any, list[str], int]:
+    """Return a session that returns all values, the model, its names, and the number of outputs that it declares."""
     try:
         import onnx
         import onnxruntime
@@ -108,4 +145,4 @@ def _open_session(path: Path) -> tuple[Any, list[str], int]:
         session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no common base
         raise ExecutionError(f"onnxruntime cannot run {path}: {error}") from error
-    return session, [*declared, *names], len(declared)
+    return session, proto, [*declared, *names], len(declared)

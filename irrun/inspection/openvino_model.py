@@ -178,7 +178,7 @@ class OpenVinoModel:
 
     def _have_moved(self, differences: Iterable[Metrics]) -> bool:
         """Return whether the outputs of the model differ by more than rounding."""
-        epsilon = max(get_precision_epsilon(self.precision), float(np.finfo(np.float32).eps))
+        epsilon = get_precision_epsilon(self.precision) or float(np.finfo(np.float32).eps)
         limit = -20 * math.log10(ROUNDING * epsilon)
         return any(difference.sqnr_db < limit for difference in differences)
 
@@ -188,7 +188,9 @@ class OpenVinoModel:
         for layer in layers:
             for port in self._find_consumed_ports(layer):
                 value = results[positions[self._names[id(layer)], port]]
-                spool.put(self._table.get_value_key(layer, port), value)
+                shape = layer.outputs[port].shape
+                if shape is None or shape.is_compatible(value.shape):  # a fused node may stand for one of its layers
+                    spool.put(self._table.get_value_key(layer, port), value)
 
     def _make_batches(self) -> Iterator[list[Layer]]:
         """Divide the layers into batches whose values fit into the memory."""

@@ -52,12 +52,12 @@ def parse_target(text: str) -> Target:
 
 
 def get_precision_epsilon(precision: str) -> float:
-    """Return the epsilon of a precision lower than f32, else 0.
+    """Return the epsilon of a precision in which devices compute, values in f64 included; 0 for others.
 
     Args:
         precision: "f32", "bf16", "f16", ...
     """
-    types = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}
+    types = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}
     return get_epsilon(types[precision]) if precision in types else 0.0
 
 

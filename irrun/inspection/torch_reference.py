@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from irrun.errors import ExecutionError, InputError
-from irrun.inspection.connections import Connections
 from irrun.inspection.keys import KeyTable
-from irrun.inspection.modules import parse_module_path
+from irrun.inspection.module_ends import find_layer_ends
 from irrun.inspection.references import ArrayReference
-from irrun.ir.graph import Layer
 from irrun.ir.model import Model, name_inputs
 
 __all__ = ["Module", "TorchReference", "is_torch"]
@@ -70,7 +68,7 @@ class TorchReference(ArrayReference):
         self._module = module.module() if _is_program(module) else module
         self._model = model
         self._table = KeyTable(model)
-        self._ends = dict(_find_ends(model))
+        self._ends = find_layer_ends(model.graph)
         self._arrays: dict[str, Array] = {}
         self._run(arguments)
         names = [name for name in self._arrays if name.startswith("output ")]
@@ -112,9 +110,10 @@ class TorchReference(ArrayReference):
                 handle.remove()
         self._arrays.clear()
         for name, calls in values.items():
-            layer = self._ends.get(tuple(name.split(".")))
-            if layer is None or len(calls) != 1 or calls[0] is None:
+            end = self._ends.get(tuple(name.split(".")))
+            if end is None or len(calls) != 1 or calls[0] is None:
                 continue
+            layer = end.node
             shape = layer.outputs[0].shape
             if shape is not None and not shape.is_compatible(calls[0].shape):
                 continue
@@ -125,27 +124,6 @@ class TorchReference(ArrayReference):
     def advance(self, arguments: Sequence[Array]) -> None:
         """Run the next inputs of the session. The module keeps what state it has."""
         self._run(arguments)
-
-
-def _find_ends(model: Model) -> Iterator[tuple[tuple[str, ...], Layer]]:
-    """Iterate over the modules and the layers that alone pass their values on."""
-    graph = model.graph
-    connections = Connections(graph)
-    paths: dict[int, tuple[str, ...]] = {}
-    for layer in graph.layers:
-        paths[layer.id] = () if layer.is_output else tuple(parse_module_path(layer.name) or ())
-    ends: dict[tuple[str, ...], set[int]] = {}
-    for edge in graph.edges:
-        if edge.from_layer in connections.constants:
-            continue
-        path, other = paths[edge.from_layer], paths[edge.to_layer]
-        for depth in range(1, len(path) + 1):
-            if other[:depth] != path[:depth]:
-                ends.setdefault(path[:depth], set()).add(edge.from_layer)
-    for path, numbers in ends.items():
-        layer = connections.layers[min(numbers)]
-        if len(numbers) == 1 and len(layer.outputs) == 1:
-            yield path, layer
 
 
 def _list_tensors(value: Any) -> list[Any]:

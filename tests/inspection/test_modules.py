@@ -65,6 +65,8 @@ def test_weights_of_pytorch_belong_to_their_module():
     assert parse_module_path("other.a.weight", "pytorch") is None
     assert parse_module_path("a/b", "onnx") is None
     assert parse_module_path("/b", "onnx") == ()
+    assert parse_module_path("/layers.0/layer/layer.1/conv/Conv", "onnx") == ("layers", "0", "layer", "1", "conv")
+    assert parse_module_path("/layer/layers/layer.1/Relu", "onnx") == ("layer", "layers", "layer", "1")
     assert parse_module_path("a", "path") is None
 
 

@@ -13,6 +13,8 @@ pytest.importorskip("onnxruntime")
 import onnx
 
 import irrun
+from inspection.graphs import Row, make_model
+from irrun.inspection import compare
 from irrun.ir.graph import name_values
 
 
@@ -67,3 +69,81 @@ def test_files_that_are_no_models(content, error, tmp_path, capsys):
     code, _, err = call(capsys, "compare", path, tmp_path / "model.onnx", "--input", "random")
     assert code == 2
     assert error in err
+
+
+W1 = np.float32([[1, 0.5], [0.25, -1]])
+B1 = np.float32([0.5, -0.25])
+W2 = np.float32([[0.5, 0.25], [1, -0.5]])
+X = np.float32([[0.3, -0.6], [1.5, 0.2]])
+
+
+def make_ir(b1=B1):
+    """Return a network with the names that OpenVINO gives the operations of a PyTorch module."""
+    linear, scale = "__module.block.0/aten::linear/", "__module.block.1/aten::mul/Multiply"
+    return make_model(
+        Row("x", "Parameter", shapes=[(2, 2)]),
+        Row("w1", "Constant", value=W1),
+        Row("b1", "Constant", value=b1),
+        Row("two", "Constant", value=np.float32([[2]])),
+        Row("w2", "Constant", value=W2),
+        Row(linear + "MatMul", "MatMul", ["x", "w1"], shapes=[(2, 2)]),
+        Row(linear + "Add", "Add", [linear + "MatMul", "b1"], shapes=[(2, 2)]),
+        Row(scale, "Multiply", [linear + "Add", "two"], shapes=[(2, 2)]),
+        Row("__module.block.2/aten::relu/Relu", "Relu", [scale], shapes=[(2, 2)]),
+        Row("__module.head/aten::linear/MatMul", "MatMul", ["__module.block.2/aten::relu/Relu", "w2"]),
+        Row("y", "Result", ["__module.head/aten::linear/MatMul"]),
+    )
+
+
+def write_onnx(path, is_merged):
+    """Write the network with the names of PyTorch's exporter, which may merge the product into the linear layer."""
+    helper = onnx.helper
+    factor = 2 if is_merged else 1
+    rows = [
+        ("MatMul", "/block/block.0/MatMul", ["x", "w1"], "/block/block.0/MatMul_output_0"),
+        ("Add", "/block/block.0/Add", ["b1", "/block/block.0/MatMul_output_0"], "/block/block.0/Add_output_0"),
+    ]
+    last = rows[-1][3]
+    if not is_merged:
+        rows.append(("Mul", "/block/block.1/Mul", [last, "two"], "/block/block.1/Mul_output_0"))
+        last = rows[-1][3]
+    rows += [
+        ("Relu", "/block/block.2/Relu", [last], "/block/block.2/Relu_output_0"),
+        ("MatMul", "/head/MatMul", ["/block/block.2/Relu_output_0", "w2"], "17"),
+    ]
+    weights = {"w1": factor * W1, "b1": factor * B1, "two": np.float32([[2]]), "w2": W2}
+    graph = helper.make_graph(
+        [helper.make_node(kind, sources, [output], name=name) for kind, name, sources, output in rows],
+        "net",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (2, 2))],
+        [helper.make_tensor_value_info("17", onnx.TensorProto.FLOAT, (2, 2))],
+        [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_modules_of_exported_files_are_matched(tmp_path):
+    path = write_onnx(tmp_path / "model.onnx", is_merged=False)
+    result = compare(make_ir(), path, X)
+    assert result.agrees
+    assert [layer.name for layer in result.layers] == [
+        "__module.block.0/aten::linear/Add",
+        "__module.block.1/aten::mul/Multiply",
+        "__module.block.2/aten::relu/Relu",
+        "__module.head/aten::linear/MatMul",
+    ]
+    result = compare(make_ir(B1 + np.float32([0, 0.125])), path, X)
+    assert [layer.name for layer in result.causes] == ["__module.block.0/aten::linear/Add"]
+
+
+def test_modules_that_were_merged_are_left_out(tmp_path):
+    path = write_onnx(tmp_path / "model.onnx", is_merged=True)
+    result = compare(make_ir(), path, X)
+    assert result.agrees
+    assert [layer.name for layer in result.layers] == [
+        "__module.block.2/aten::relu/Relu",
+        "__module.head/aten::linear/MatMul",
+    ]
+    result = compare(make_ir(B1 + np.float32([0, 0.125])), path, X)
+    assert [layer.name for layer in result.causes] == ["__module.block.2/aten::relu/Relu"]

@@ -153,7 +153,7 @@ def test_only_layers_that_compute_something_are_read(tmp_path):
     np.testing.assert_array_equal(reference.find_value(layers["x"], 0), X)
     assert reference.find_value(layers["a"], 0).shape == (2, 3)
     assert [value.shape for value in reference.get_outputs()] == [(2, 1)]
-    assert (reference.precision, reference.epsilon, reference.is_same_runtime) == ("f32", 0, False)
+    assert (reference.precision, reference.epsilon, reference.is_same_runtime) == ("f32", 2**-23, False)
     reference.close()
     assert reference.get_value(layers["a"], 0, ()) is None
     assert compare(model, "openvino", X).agrees
@@ -204,6 +204,33 @@ def test_layers_that_move_outputs_by_rounding_only_are_not_perturbed(path, monke
     model, _, _, sizes = run_model(path)
     assert model.perturbed == set()
     assert sizes == [5]
+
+
+def test_values_of_another_shape_are_not_those_of_a_layer(path):
+    model = OpenVinoModel(irrun.read_model(path), Target())
+    layer = model.model.graph.layers[1]
+    values = Spool()
+    model._store([layer], [X[:1]], {(layer.name, 0): 0}, values)
+    assert values.get("layer1") is None
+    model._store([layer], [X], {(layer.name, 0): 0}, values)
+    np.testing.assert_array_equal(values.get("layer1"), X)
+    model.close()
+
+
+def test_values_in_f64_are_those_of_f32(tmp_path):
+    x = np.linspace(0, 3, 6, dtype=np.float64).reshape(2, 3)
+    model = make_model(
+        Row("x", "Parameter", attributes={"element_type": "f64"}, shapes=[(2, 3)]),
+        Row("sin", "Sin", ["x"]),
+        Row("y", "Result", ["sin"]),
+    )
+    for layer in model.graph.layers:
+        for port in layer.outputs:
+            port.element_type = ELEMENT_TYPES["f64"]
+            port.shape = PartialShape((2, 3))
+    result = compare(model, "openvino", x)
+    assert result.agrees
+    assert 100 < result.outputs[0].metrics.sqnr_db < 200
 
 
 def test_files_that_have_changed_are_not_read_again(path, tmp_path):
@@ -269,7 +296,7 @@ def test_body_is_run_with_the_target_of_its_model(tmp_path, monkeypatch, memory)
         "openvino",
         Target(),
         "f32",
-        0,
+        2**-23,
         [],
     )
     relu = body.layers[1]
@@ -336,7 +363,12 @@ def test_target_is_a_device_and_a_precision(text, target):
 
 
 def test_epsilon_of_lower_precisions_is_known():
-    assert [get_precision_epsilon(name) for name in ("f32", "bf16", "f16", "unknown")] == [0, 2**-7, 2**-10, 0]
+    assert [get_precision_epsilon(name) for name in ("f32", "bf16", "f16", "declared")] == [
+        2**-23,
+        2**-7,
+        2**-10,
+        0,
+    ]
     named = SimpleNamespace(get_type_name=lambda: "bf16")
     assert [format_type(t) for t in (named, "<Type: 'float32'>", "<Type: 'float16'>", "<Type: 'x'>", "bfloat16")] == [
         "bf16",
