@@ -126,9 +126,9 @@ behave differently, "missing" ones do not exist.
   raises. Select accepts numbers as the condition, and Sqrt, Floor, Mod and SoftPlus accept booleans and integers. The
   axes of LRN, NormalizeL2 and Roll are checked when a model runs.
 
-OpenVINO's own Python tests run on irrun from a checkout of OpenVINO, in `src/bindings/python`, with
-`python -m irrun.openvino --replace -m pytest tests/test_graph tests/test_runtime tests/test_transformations`. What they
-test of plugins, of frontends and of the texts of errors differs.
+OpenVINO's own Python tests run on irrun from a checkout of OpenVINO: `python tools/own_tests.py
+openvino/src/bindings/python` runs them on both libraries, and prints how many of the tests that pass on OpenVINO pass on
+irrun too, by file, and messages of the others.
 
 `irrun.openvino.inference_engine` offers the API of 2018 to 2021, which openvino does not contain any more, on files of
 IR v2 to v11: IECore, IEPlugin, IENetwork, ExecutableNetwork, InferRequest, Blob and TensorDesc.

@@ -115,21 +115,21 @@ class CompiledModel:
         """The outputs."""
         return list(self._outputs)
 
-    def input(self, key: int | str | None = None) -> ConstOutput:
+    def input(self, index: int | str | None = None, *, tensor_name: str | None = None) -> ConstOutput:
         """Return an input by index or tensor name; without arguments, the only one.
 
         Raises:
             RuntimeError: There is no such input.
         """
-        return self._get_port(self._inputs, key, "Input", "input")
+        return self._get_port(self._inputs, index if tensor_name is None else tensor_name, "Input", "input")
 
-    def output(self, key: int | str | None = None) -> ConstOutput:
+    def output(self, index: int | str | None = None, *, tensor_name: str | None = None) -> ConstOutput:
         """Return an output by index or tensor name; without arguments, the only one.
 
         Raises:
             RuntimeError: There is no such output.
         """
-        return self._get_port(self._outputs, key, "Output", "output")
+        return self._get_port(self._outputs, index if tensor_name is None else tensor_name, "Output", "output")
 
     def _get_port(self, ports: list[ConstOutput], key: Any, kind: str, name: str) -> ConstOutput:
         try:

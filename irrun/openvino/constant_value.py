@@ -86,10 +86,9 @@ class ConstantValue:
 
 def to_constant(value: Any, dtype: Any = None, shared_memory: bool | None = None, **keywords: Any) -> Constant:
     """Return the value of a Constant; see `make_constant`."""
-    if isinstance(value, ElementType | Type):  # constant(type, shape, values)
-        return to_constant(np.asarray(keywords.pop("value", 0)), value)
-    if value is None:
-        raise TypeError("a Constant requires a value, found None")
+    value = keywords.pop("tensor", value)
+    if value is None or isinstance(value, Type):
+        raise TypeError(f"The necessary overload for constant was not found: expected an array, found {value!r}")
     source = value._to_values() if isinstance(value, Tensor) else np.asarray(value)
     if isinstance(value, Tensor) and dtype is None:
         dtype = value.element_type

@@ -56,6 +56,8 @@ def infer_node(node: NodeData) -> None:
 
 
 def _describe_failure(node: NodeData, message: str) -> str:
+    if registry.get_card(node._type, node._version).kind == "elementwise":
+        message = f"Argument shapes are inconsistent. {message}"
     inputs = ", ".join(
         f"{s._node._version}::{s._node._type} {s._node.get_friendly_name()}[{s._index}]:"
         f"{s.element_type.to_string()}{s.partial_shape}"

@@ -48,7 +48,8 @@ class Model:
         _model_count += 1
         self._friendly_name = name
         self._parameters: list[Node] = list(parameters or [])
-        results = [results] if isinstance(results, (Node, ConstOutput)) else results
+        if isinstance(results, (Node, ConstOutput)):
+            results = results.outputs() if isinstance(results, Node) else [results]
         self._results: list[Node] = [_make_result(result) for result in results]
         self._sinks: list[Node] = [sink if isinstance(sink, Node) else sink.node for sink in sinks or []]
         self._variables: list[Variable] = []
@@ -146,24 +147,24 @@ class Model:
         """The outputs, in order."""
         return [Output(node, 0) for node in self._results]
 
-    def input(self, key: int | str | None = None) -> Output:
+    def input(self, index: int | str | None = None, *, tensor_name: str | None = None) -> Output:
         """Return an input by index or tensor name; without arguments, the only one.
 
         Raises:
             RuntimeError: No input has that name, or there are several.
             IndexError: The index is out of range.
         """
-        port: Output = find_port(self.inputs, key, "Input", "input()")
+        port: Output = find_port(self.inputs, index if tensor_name is None else tensor_name, "Input", "input()")
         return port
 
-    def output(self, key: int | str | None = None) -> Output:
+    def output(self, index: int | str | None = None, *, tensor_name: str | None = None) -> Output:
         """Return an output by index or tensor name; without arguments, the only one.
 
         Raises:
             RuntimeError: No output has that name, or there are several.
             IndexError: The index is out of range.
         """
-        port: Output = find_port(self.outputs, key, "Output", "output()")
+        port: Output = find_port(self.outputs, index if tensor_name is None else tensor_name, "Output", "output()")
         return port
 
     @property
@@ -310,8 +311,9 @@ class Model:
         is_pair = isinstance(outputs, tuple) and len(outputs) == 2 and isinstance(outputs[1], int)
         items = [outputs] if is_pair or not isinstance(outputs, (list, tuple)) else outputs
         added = []
-        for item in items:
-            source = self._find_output(item)
+        where = "." if items is not outputs else " at index {}."
+        for i, item in enumerate(items):
+            source = self._find_output(item, where.format(i))
             if source._node._type == "Result":
                 added.append(source)
                 continue
@@ -326,7 +328,7 @@ class Model:
             added.append(Output(result, 0))
         return added
 
-    def _find_output(self, item: Any) -> Output:
+    def _find_output(self, item: Any, where: str) -> Output:
         if isinstance(item, ConstOutput):
             return as_output(item)
         if isinstance(item, str):
@@ -340,7 +342,7 @@ class Model:
                 if node.get_friendly_name() == item[0]:
                     return node.output(item[1])
             raise RuntimeError(f"Operation {item[0]} was not found.")
-        raise TypeError(f"Incorrect type of a value to add as output: {type(item).__name__}")
+        raise TypeError(f"Incorrect type of a value to add as output{where}")
 
     def add_results(self, results: Sequence[Node]) -> None:
         """Add Results."""
@@ -541,7 +543,9 @@ class Model:
 
 def _make_result(value: Any) -> Node:
     node = value if isinstance(value, Node) else value.get_node()
-    return node if node._type == "Result" else Node("Result", "opset1", [as_output(value)], {})
+    if node._type == "Result":
+        return node
+    return Node("Result", "opset1", [value.output(0) if isinstance(value, Node) else as_output(value)], {})
 
 
 def _name_tensor(node: Node) -> None:

@@ -24,6 +24,7 @@ from irrun.openvino.ports import as_output as as_output
 from irrun.openvino.runtime_info import RTMap
 from irrun.openvino.shape import PartialShape, Shape
 from irrun.ops._support import registry
+from irrun.ops._support.operation import Operation
 
 __all__ = ["ConstOutput", "DescriptorTensor", "DiscreteTypeInfo", "Input", "Node", "Output", "PortData", "as_output"]
 
@@ -352,9 +353,7 @@ def create_node(
     Raises:
         RuntimeError: There is no such operation, or the arguments do not fit it.
     """
-    operation = registry.find(node_type, version)
-    if operation is None:
-        raise RuntimeError(f"Couldn't create node factory: {node_type} of {version} is not registered")
+    operation = _find_registered(node_type, version)
     converted = convert_attributes(operation, attributes or {})
     node = Node(operation.type, version, as_outputs(arguments), converted, name)
     needed = sum(not item.optional for item in operation.inputs)
@@ -367,6 +366,24 @@ def create_node(
     except IrrunError as error:
         raise RuntimeError(str(error)) from error
     return node
+
+
+def make_unconnected_node(node_type: str, version: str) -> Node:
+    """Create a node without inputs, whose outputs are inferred when it has some.
+
+    Raises:
+        RuntimeError: There is no such operation.
+    """
+    node = Node(_find_registered(node_type, version).type, version)
+    node._ports = []
+    return node
+
+
+def _find_registered(node_type: str, version: str) -> Operation:
+    operation = registry.find(node_type, version)
+    if operation is None:
+        raise RuntimeError(f"Couldn't create node factory: {node_type} of {version} is not registered")
+    return operation
 
 
 def _check_types(node: Node) -> None:
@@ -405,11 +422,11 @@ def _make_argument(value: Any, element_type: ElementType | None) -> Node:
     return make_constant(value, None)
 
 
-def make_constant(value: Any, dtype: Any = None, name: str | None = None, **keywords: Any) -> Node:
+def make_constant(value: Any = None, dtype: Any = None, name: str | None = None, **keywords: Any) -> Node:
     """Create a Constant.
 
     Args:
-        value: An array, a number, a list, or a tensor.
+        value: An array, a number, a list, or a tensor, which may be passed as `tensor`.
         dtype: The element type, as a `Type`, a name or a NumPy type; by default the type of the value.
         name: The friendly name.
         keywords: `shared_memory`, whether the Constant uses the memory of an array or a tensor where it can; by

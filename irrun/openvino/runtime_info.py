@@ -26,10 +26,7 @@ class OVAny:
         self.value = unwrap(value)
 
     def __repr__(self) -> str:
-        return f"<OVAny class: {self.value!r}>"
-
-    def __str__(self) -> str:
-        return str(self.value)
+        return "<OVAny class>"
 
     def __eq__(self, other: object) -> bool:
         return bool(self.value == unwrap(other))

@@ -182,7 +182,7 @@ def _parse(value: Any) -> shapes.StaticDimension | shapes.DynamicDimension:
         try:
             parsed = shapes.parse_dimension(value)
         except ValueError:
-            raise RuntimeError(f'Cannot parse dimension: "{value.strip()}"') from None
+            raise RuntimeError(f"Cannot parse {_find_fault(value.strip())}") from None
         return shapes.StaticDimension(parsed) if isinstance(parsed, int) else parsed
     if isinstance(value, (list, tuple)):
         if len(value) != 2:
@@ -201,6 +201,16 @@ def _parse(value: Any) -> shapes.StaticDimension | shapes.DynamicDimension:
     if length == -1:
         return shapes.UNBOUNDED
     return shapes.StaticDimension(max(length, 0))
+
+
+def _find_fault(text: str) -> str:
+    """Return the part of a text that is not a dimension, with what it should be."""
+    low, dots, high = (part.strip() for part in text.partition(".."))
+    if dots and low and not low.isdecimal():
+        return f'min bound: "{low}"'
+    if dots and high and not high.isdecimal():
+        return f'max bound: "{high}"'
+    return f'dimension: "{text}"'
 
 
 class _Integers:
@@ -296,6 +306,9 @@ class Shape(_Integers):
 
     def __getitem__(self, key: Any) -> Any:
         return Shape(self._values[key]) if isinstance(key, slice) else self._values[key]
+
+    def __setitem__(self, key: int, value: Any) -> None:
+        super().__setitem__(key, value.get_length() if isinstance(value, Dimension) else value)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PartialShape):
@@ -497,9 +510,12 @@ class PartialShape:
 
 
 def _parse_shape(text: str) -> list[shapes.StaticDimension | shapes.DynamicDimension] | None:
-    text = text.strip()
-    if text.startswith("[") and text.endswith("]"):
-        text = text[1:-1].strip()
-    if text == "...":
+    inner = text.strip()
+    if inner.startswith("[") and inner.endswith("]"):
+        inner = inner[1:-1].strip()
+    if inner == "...":
         return None
-    return [_parse(part) for part in text.split(",")] if text else []
+    parts = inner.split(",") if inner else []
+    if not all(map(str.strip, parts)):
+        raise RuntimeError(f'Cannot get vector of dimensions! "{text}" is incorrect')
+    return [_parse(part) for part in parts]

@@ -73,7 +73,7 @@ class Tensor:
             self._init_region(source, begin if shape is None else shape, end if type is None else type)
         elif isinstance(source, ConstOutput):
             self._init_port(source, shape, shared_memory)
-        elif isinstance(source, Type) or (isinstance(source, (builtin_type, np.dtype)) and shape is not None):
+        elif isinstance(source, Type) or (isinstance(source, (str, builtin_type, np.dtype)) and shape is not None):
             self._allocate(_require_type(source), shape)
         elif shape is not None:
             self._init_packed(np.asarray(source), shape, type)

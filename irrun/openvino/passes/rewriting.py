@@ -126,14 +126,17 @@ class Manager:
     def __repr__(self) -> str:
         return "<Manager>"
 
-    def register_pass(self, transformation: PassBase) -> PassBase:
+    def register_pass(self, transformation: PassBase | None = None, **keywords: Any) -> PassBase:
         """Add a pass; return it.
 
         Raises:
             TypeError: It is not a pass.
         """
-        if not isinstance(transformation, PassBase):
-            raise TypeError(f"register_pass(): expected a PassBase, found {type(transformation).__name__}")
+        if not isinstance(transformation, PassBase) or keywords:
+            raise TypeError(
+                "register_pass(): incompatible function arguments: expected a PassBase. "
+                f"Invoked with: {transformation!r}, {keywords}"
+            )
         self.passes_list.append(transformation)
         return transformation
 

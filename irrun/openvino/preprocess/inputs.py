@@ -73,7 +73,7 @@ class InputTensorInfo:
         return self
 
     def set_memory_type(self, memory_type: str) -> InputTensorInfo:
-        """Set the kind of memory, which has no effect: irrun has one."""
+        """Set the kind of memory, which the input states: irrun has one kind."""
         self._memory_type = memory_type
         return self
 
@@ -241,6 +241,8 @@ class InputInfo:
                 parameter.output(0).set_names({name + suffix for name in names})
             if len(shapes) == 1:
                 parameter.layout = layout
+            if self._tensor._memory_type:
+                parameter.output(0).set_rt_info(self._tensor._memory_type, "memory_type_0")
             parameters.append(parameter)
         return parameters
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,16 @@ __all__ = [
     "replace_node",
     "replace_output_update_name",
 ]
+
+
+#: Submodules, imported on first use.
+_SUBMODULES = ("broadcasting", "data_helpers", "decorators", "input_validation", "node_factory", "reduction", "types")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SUBMODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 def replace_node(target: Node, replacement: Any) -> None:

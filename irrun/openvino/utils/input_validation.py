@@ -50,11 +50,20 @@ def check_valid_attribute(
             raise UserInputError(f'{op_name} requires the attribute "{attr_key}", which is missing')
         return True
     values = attr_dict[attr_key]
-    for value in [values] if np.isscalar(values) else values:
-        if not np.issubdtype(type(value), val_type):
-            raise UserInputError(f'{op_name}: attribute "{attr_key}" is {value!r}, expected a value of {val_type}')
-        if cond is not None and not cond(value):
-            raise UserInputError(f'{op_name}: attribute "{attr_key}" is {value!r}, which violates its condition')
+    return all(
+        _check_value(op_name, attr_key, value, val_type, cond)
+        for value in ([values] if np.isscalar(values) else values)
+    )
+
+
+def _check_value(
+    op_name: str, attr_key: str, value: Any, val_type: Any, cond: Callable[[Any], bool] | None = None
+) -> bool:
+    """Check one number of an attribute; see `check_valid_attribute`."""
+    if not np.issubdtype(type(value), val_type):
+        raise UserInputError(f'{op_name}: attribute "{attr_key}" is {value!r}, expected a value of {val_type}')
+    if cond is not None and not cond(value):
+        raise UserInputError(f'{op_name}: attribute "{attr_key}" is {value!r}, which violates its condition')
     return True
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from irrun.openvino.custom_operation import Extension, OpExtension
 from irrun.openvino.exceptions import UserInputError
-from irrun.openvino.node import Node, create_node
+from irrun.openvino.node import Node, create_node, make_unconnected_node
 from irrun.openvino.ports import Output
 
 __all__ = ["DEFAULT_OPSET", "NodeFactory"]
@@ -43,7 +43,8 @@ class NodeFactory:
 
         Args:
             op_type_name: The type, such as "Gather".
-            arguments: The inputs. A node stands for all of its outputs.
+            arguments: The inputs. A node stands for all of its outputs. Without them, the node has no inputs and
+                outputs until `set_arguments` and `validate_and_infer_types` are called.
             attributes: The attributes by name; others get their defaults.
 
         Raises:
@@ -52,13 +53,20 @@ class NodeFactory:
         """
         if arguments is None and attributes is not None:
             raise UserInputError(f'Error: cannot create "{op_type_name}" op without arguments.')
-        outputs = [o for a in arguments or () for o in ([a] if isinstance(a, Output) else a.outputs())]
+        if arguments is None and op_type_name not in self._operations:
+            return make_unconnected_node(op_type_name, self._opset)
+        outputs = self._arguments_as_outputs(arguments or ())
         if op_type_name in self._operations:
             node: Node = self._operations[op_type_name](*outputs)
             for name, value in (attributes or {}).items():
                 node.set_attribute(name, value)
             return node
         return create_node(op_type_name, self._opset, outputs, attributes)
+
+    @staticmethod
+    def _arguments_as_outputs(arguments: Iterable[Node | Output]) -> list[Output]:
+        """Return outputs, with all outputs of a node instead of the node."""
+        return [o for a in arguments for o in ([a] if isinstance(a, Output) else a.outputs())]
 
     def add_extension(self, extension: Any) -> None:
         """Add operations.

@@ -379,8 +379,10 @@ def infer_interpolation(inputs: Inputs) -> Shapes:
     if axes is None:
         return [make_unknown(len(data))]
     axes = normalize_axes(axes, len(data))
-    begin, end = (_pad_list(inputs[name], len(data)) for name in ("pads_begin", "pads_end"))
-    result: list[Dimension] = [shift(size, b + e) for size, b, e in zip(data, begin, end, strict=True)]
+    result: list[Dimension] = list(data)
+    if since > 1:  # Interpolate-1 pads only the axes whose sizes are given
+        begin, end = (_pad_list(inputs[name], len(data)) for name in ("pads_begin", "pads_end"))
+        result = [shift(size, b + e) for size, b, e in zip(data, begin, end, strict=True)]
     if mode == "scales":
         scales = inputs.get_array(position)
         if scales is not None and scales.size < len(axes):

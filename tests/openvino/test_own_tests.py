@@ -1,0 +1,151 @@
+"""What OpenVINO's own Python tests check, by class of cause, and the tool that runs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import own_tests
+import pytest
+from openvino_modules import import_submodule
+
+
+def test_all_outputs_of_a_node_become_outputs_of_a_model(ov: Any) -> None:
+    ops = import_submodule(ov, "opset8")
+    data = ops.parameter([4], np.float32, name="data")
+    halves = ops.split(data, 0, 2)
+    assert [list(port.shape) for port in ov.Model(halves, [data]).outputs] == [[2], [2]]
+    assert [list(port.shape) for port in ov.Model([halves, data], [data]).outputs] == [[2], [4]]
+
+
+def test_ports_are_found_by_keywords(ov: Any) -> None:
+    ops = import_submodule(ov, "opset8")
+    data = ops.parameter([4], np.float32, name="data")
+    model = ov.Model(ops.relu(data), [data])
+    for owner in (model, ov.compile_model(model, "CPU")):
+        assert owner.input(tensor_name="data").any_name == "data"
+        assert owner.input(index=0).any_name == "data"
+        assert list(owner.output(index=0).shape) == [4]
+
+
+def test_factories_create_nodes_that_are_connected_later(ov: Any) -> None:
+    ops = import_submodule(ov, "opset8")
+    factory = import_submodule(ov, "utils.node_factory").NodeFactory("opset1")
+    node = factory.create("TopK")
+    assert (node.get_type_name(), node.get_input_size(), node.get_output_size()) == ("TopK", 0, 0)
+    data, k = ops.parameter([2, 10], np.int32), ops.constant(3, np.int32)
+    node.set_arguments(factory._arguments_as_outputs([data, k]))
+    for name, value in {"axis": 1, "mode": "max", "sort": "value"}.items():
+        node.set_attribute(name, value)
+    node.validate_and_infer_types()
+    assert [list(node.get_output_shape(i)) for i in range(node.get_output_size())] == [[2, 3], [2, 3]]
+    with pytest.raises(RuntimeError, match="Nope"):
+        factory.create("Nope")
+
+
+def test_padding_does_not_change_other_axes_of_the_first_interpolate(ov: Any) -> None:
+    ops = import_submodule(ov, "opset1")
+    attributes = {"axes": np.array([2, 3]), "mode": "cubic", "pads_begin": np.array([2, 2])}
+    node = ops.interpolate(ops.parameter([1, 3, 8, 8], np.float32), np.array([4, 4]), attributes)
+    assert list(node.get_output_shape(0)) == [1, 3, 4, 4]
+
+
+def test_constants_are_made_of_tensors(ov: Any) -> None:
+    ops = import_submodule(ov, "opset13")
+    values = np.ones((2, 3), np.float32)
+    tensor = ov.Tensor(values, [2, 3], ov.Type.f32)
+    assert np.shares_memory(ops.constant(tensor=tensor, shared_memory=True).data, values)
+    assert not np.shares_memory(ops.constant(tensor=tensor, shared_memory=False).data, values)
+    with pytest.raises(TypeError):
+        ops.constant(ov.Type.f32, [2], [1, 2])
+
+
+def test_kind_of_memory_is_stated_by_the_input(ov: Any) -> None:
+    ops = import_submodule(ov, "opset8")
+    data = ops.parameter([4], np.float32)
+    processor = import_submodule(ov, "preprocess").PrePostProcessor(ov.Model(ops.relu(data), [data]))
+    processor.input().tensor().set_memory_type("surface")
+    assert [key for key in processor.build().input().rt_info if "memory_type" in key]
+
+
+def test_tensors_are_allocated_by_the_name_of_a_type(ov: Any) -> None:
+    tensor = ov.Tensor("float32", ov.Shape([2, 1]))
+    assert (tensor.element_type, list(tensor.shape)) == (ov.Type.f32, [2, 1])
+
+
+def test_dimensions_of_a_shape_are_assigned(ov: Any) -> None:
+    shape = ov.Shape([1, 2])
+    shape[0] = ov.Dimension(3)
+    assert list(shape) == [3, 2]
+    with pytest.raises(RuntimeError, match="dynamic"):
+        shape[0] = ov.Dimension()
+
+
+def test_functions_of_utils_are_attributes(ov: Any) -> None:
+    import_submodule(ov, "utils")
+    assert ov.utils.types.get_dtype(ov.Type.i8) == np.int8
+    with pytest.raises(AttributeError):
+        _ = ov.utils.nothing
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda ov: ov.Dimension("?..5"), RuntimeError, 'Cannot parse min bound: "?"'),
+        (lambda ov: ov.Dimension("5..?"), RuntimeError, 'Cannot parse max bound: "?"'),
+        (lambda ov: ov.Dimension("C"), RuntimeError, 'Cannot parse dimension: "C"'),
+        (lambda ov: ov.PartialShape("[?,,3]"), RuntimeError, '"[?,,3]" is incorrect'),
+        (lambda ov: import_submodule(ov, "passes").Manager().register_pass(5), TypeError, "Invoked with:"),
+        (lambda ov: make_model(ov).add_outputs(0), TypeError, "a value to add as output."),
+        (lambda ov: make_model(ov).add_outputs([0, 0]), TypeError, "a value to add as output at index 0"),
+    ],
+    ids=["minimum", "maximum", "dimension", "shape", "pass", "output", "outputs"],
+)
+def test_errors_say_what_programs_look_for(ov: Any, call: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind) as raised:
+        call(ov)
+    assert message in str(raised.value)
+
+
+def test_shapes_that_do_not_fit_are_inconsistent(irrun_ov: Any) -> None:
+    ops = import_submodule(irrun_ov, "opset8")
+    with pytest.raises(RuntimeError, match="Argument shapes are inconsistent"):
+        ops.add(ops.parameter([2, 3]), ops.parameter([4]))
+
+
+def make_model(ov: Any) -> Any:
+    """Return a model of one layer."""
+    ops = import_submodule(ov, "opset8")
+    data = ops.parameter([1], np.float32, name="data")
+    return ov.Model(ops.relu(data), [data])
+
+
+def test_tool_runs_tests_on_irrun(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_few.py").write_text(
+        "import os, openvino.runtime as ov, pytest\n"
+        "@pytest.mark.parametrize('value', [1, 2])\n"
+        "def test_value(value):\n    assert ov.OVAny(value).value == 1\n"
+        "def test_end():\n    os._exit(3)\n"
+        "def test_last():\n    assert ov.__name__ == 'irrun.openvino'\n"
+    )
+    results = own_tests.run_file("irrun", tmp_path, "tests/test_few.py")
+    assert {name.rpartition("::")[2]: state for name, (state, _) in results.items()} == {
+        "test_value#0": "passed",
+        "test_value#1": "failed",
+        "test_end#0": "crashed",
+        "test_last#0": "passed",
+    }
+
+
+def test_tool_counts_tests_that_pass_on_openvino() -> None:
+    results = {
+        "openvino": {"a.py::x#0": ["passed", ""], "a.py::y#0": ["passed", ""], "b.py::z#0": ["passed", ""]}
+        | {"a.py::w#0": ["failed", "no"]},
+        "irrun": {"a.py::x#0": ["passed", ""], "a.py::y#0": ["failed", "assert 3 == 12\nmore"]}
+        | {"a.py::w#0": ["passed", ""], "b.py::import": ["failed", "ImportError: x"]},
+    }
+    comparison = own_tests.compare(results)
+    assert comparison["files"] == {"a.py": [2, 1], "b.py": [1, 0]}
+    assert comparison["causes"] == {"assert N == N": ["a.py::y#0"], "ImportError: x": ["b.py::z#0"]}
