@@ -9,6 +9,7 @@ import numpy as np
 
 from irrun.deadlines import within_time
 from irrun.errors import InputError
+from irrun.limits import check_scratch
 from irrun.ops._support.axes import normalize_axes, to_int_list
 from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, compute_in_float32
@@ -161,6 +162,8 @@ def mvn_6(
     reduced_axes = normalize_axes(to_int_list(axes), data.ndim)
     if not data.size:
         return data
+    groups = math.prod(n for axis, n in enumerate(data.shape) if axis not in reduced_axes)
+    check_scratch(3 * (data.size + groups) * data.itemsize)
     centered: Array = data - data.mean(axis=reduced_axes, keepdims=True)
     if not normalize_variance:
         return centered

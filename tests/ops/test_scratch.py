@@ -322,6 +322,27 @@ CASES = [
     ),
     ("Inverse-14", (draw(300000, 1, 1) + 1,), {"adjoint": True}),
     ("Gather-8", (draw(3, 4).astype(np.int8), np.zeros((500000, 2), np.int64), np.array(0)), {}),
+    (
+        "Interpolate-11",
+        (draw(1, 2, 4, 100000), make_i64(7, 4), make_i64(2, 3)),
+        {"mode": "linear", "shape_calculation_mode": "sizes"},
+    ),
+    (
+        "Interpolate-11",
+        (draw(2, 4, 100000), make_i64(300000), make_i64(2)),
+        {"mode": "cubic", "shape_calculation_mode": "sizes"},
+    ),
+    (
+        "Interpolate-11",
+        ((draw(2, 40, 5000) * 9).astype(np.int32), make_i64(80, 7000), make_i64(1, 2)),
+        {"mode": "linear", "shape_calculation_mode": "sizes"},
+    ),
+    (
+        "ExtractImagePatches-3",
+        (draw(1, 40000, 4, 4),),
+        {"sizes": [3, 3], "strides": [1, 1], "rates": [1, 1], "auto_pad": "same_upper"},
+    ),
+    ("MVN-6", (draw(1000000, 3), make_i64()), {"normalize_variance": True, "eps": 1e-3, "eps_mode": "inside_sqrt"}),
     ("STFT-15", (draw(2, 400000), draw(16), np.array(16), np.array(4)), {"transpose_frames": True}),
     ("ISTFT-16", (draw(2, 9, 50000, 2), draw(16), np.array(16), np.array(16)), {"center": False, "normalized": True}),
     (

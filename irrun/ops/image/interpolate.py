@@ -15,7 +15,7 @@ import numpy as np
 
 from irrun.deadlines import within_time
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import normalize_axes, to_int_list
 from irrun.ops._support.flops import count_interpolation
 from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, round_half_away, truncate_to
@@ -43,6 +43,8 @@ F32 = np.float32
 #: Added to a scale before the size is rounded down, so that 1 / 3 * 3 is 1.
 EPSILON = F32(1e-6)
 
+#: The bytes that coordinates, indices and weights take for each element along an axis of the result.
+TAP_BYTES = 136
 #: Elements of the result that are computed at a time, few enough for intermediate results to stay in the cache.
 BLOCK_SIZE = 1 << 15
 
@@ -302,6 +304,7 @@ def _resize(
         if len(axes) != 2:
             raise InputError(f"mode {mode} requires two axes, found {len(axes)}")
         return _resize_as_pillow(data, axes=axes, is_cubic=mode == "bicubic_pillow", cube_coeff=cube_coeff)
+    check_scratch(TAP_BYTES * max((axis.target for axis in axes), default=0))
     taps = _compute_taps(axes, mode, coordinates, antialias, cube_coeff)
     if is_integer(data.dtype):
         return _sum_jointly(data, taps, normalize=mode == "linear")
@@ -328,9 +331,26 @@ def _sum_by_axis(data: Array, taps: Sequence[Taps], shape: Sequence[int]) -> Arr
     result = np.empty((len(rows), *shape[first_axis:]), data.dtype)
     row_taps = [Taps(t.axis - first_axis + 1, t.index, t.weight) for t in taps]
     step = max(1, BLOCK_SIZE // max(1, math.prod(shape[first_axis:])))
+    _check_blocks((min(step, len(rows)), *rows.shape[1:]), row_taps, result.nbytes)
     for start in within_time(range(0, len(rows), step)):
         result[start : start + step] = _sum_block(rows[start : start + step], taps=row_taps)
     return result.reshape(shape)
+
+
+def _check_blocks(shape: Sequence[int], taps: Sequence[Taps], result_bytes: int) -> None:
+    """Check the memory of sums along one axis after the other.
+
+    Args:
+        shape: The shape of a block.
+        taps: What is summed along each axis.
+        result_bytes: The bytes of the result.
+    """
+    size, largest = math.prod(shape), 0
+    for t in taps:
+        resized = size // max(shape[t.axis], 1) * t.index.shape[1]
+        largest = max(largest, size + 3 * resized)  # elements times weights, and their sum
+        size = resized
+    check_scratch(result_bytes + np.dtype(F32).itemsize * largest + sum(t.index.nbytes + t.weight.nbytes for t in taps))
 
 
 @compute_in_float32
@@ -369,6 +389,8 @@ def _sum_jointly(data: Array, taps: Sequence[Taps], normalize: bool) -> Array:
     For integers, a difference in the last place of a sum may change the result by one. They are therefore not summed
     axis by axis.
     """
+    sizes = dict(enumerate(data.shape)) | {t.axis: t.index.shape[1] for t in taps}
+    check_scratch(np.dtype(F32).itemsize * (data.size + 8 * math.prod(sizes.values())))
     x = data.astype(F32)
     total: Array | None = None
     total_weight: Array | None = None

@@ -10,7 +10,7 @@ import numpy as np
 
 from irrun.deadlines import within_time
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import to_int_list
 from irrun.ops._support.flops import count_inputs
 from irrun.ops._support.indexing import get_fill_value
@@ -143,7 +143,9 @@ def extract_image_patches_3(
         for n, size, stride, rate in zip(data.shape[2:], sizes, strides, rates, strict=True)
     )
     n, c, height, width = data.shape
-    check_allocation((n, c, *sizes, rows.shape[1], columns.shape[1]), data.dtype)
+    shape = (n, c, *sizes, rows.shape[1], columns.shape[1])
+    check_allocation(shape, data.dtype)
+    check_scratch(2 * math.prod(shape) * data.itemsize)
     # [N, C, sizes[0], sizes[1], rows, columns]
     row_index, column_index = rows[:, None, :, None], columns[None, :, None, :]
     patches = data[:, :, np.clip(row_index, 0, height - 1), np.clip(column_index, 0, width - 1)]
