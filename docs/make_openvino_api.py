@@ -127,8 +127,8 @@ behave differently, "missing" ones do not exist.
   axes of LRN, NormalizeL2 and Roll are checked when a model runs.
 
 OpenVINO's own Python tests run on irrun from a checkout of OpenVINO: `python tools/own_tests.py
-openvino/src/bindings/python` runs them on both libraries, and prints how many of the tests that pass on OpenVINO pass on
-irrun too, by file, and messages of the others.
+openvino/src/bindings/python` runs them on both libraries, and prints by file how many of the tests that pass on
+OpenVINO pass on irrun too, and the messages of the others.
 
 `irrun.openvino.inference_engine` offers the API of 2018 to 2021, which openvino does not contain any more, on files of
 IR v2 to v11: IECore, IEPlugin, IENetwork, ExecutableNetwork, InferRequest, Blob and TensorDesc.
