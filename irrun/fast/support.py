@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.specialization import CallSite
+from irrun.limits import LARGE
 from irrun.processor import allows_feature
 from irrun.shapes import MAX_RANK
 from irrun.threads import run_parallel
@@ -74,7 +75,7 @@ TILE = 1 << 16
 #: each of NumPy's calls takes so long that two threads rarely wait for the interpreter's lock.
 BLOCK = 1 << 18
 #: Results of unknown size beyond this are left to the plain kernel, which checks them against the memory limit.
-MAX_BYTES = 1 << 28
+MAX_BYTES = LARGE
 
 
 #: Whether NumPy computes functions of f32 with AVX-512, as its builds for Linux do, and IRRUN_CPU allows that.

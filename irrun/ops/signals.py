@@ -25,9 +25,9 @@ __all__ = ["dft_7", "idft_7", "irdft_9", "istft_16", "rdft_9", "stft_15"]
 #: The bytes that NumPy allocates for each element along the longest transformed axis, of which it also transforms prime
 #: lengths, as convolutions.
 PLAN_BYTES = 160
-#: The bytes of the results and of complex values on the way, for each element of the result: of transforms, which NumPy
-#: scales in f64, of inverse ones, and of transforms of real data.
-FORWARD_BYTES, INVERSE_BYTES, REAL_BYTES, INVERSE_REAL_BYTES = 48, 32, 24, 16
+#: The bytes of results and intermediate values: for each complex element of a result, which NumPy scales in f64, and of
+#: an inverse transform; and for each real element of an input, and of an inverse transform.
+FORWARD_BYTES, INVERSE_BYTES, REAL_BYTES, INVERSE_REAL_BYTES = 48, 32, 12, 16
 #: The bytes for each element of all frames: windowed and transformed; and in sizes of an element, added up.
 FRAME_BYTES, FRAME_COPIES = 26, 6
 
@@ -55,7 +55,7 @@ def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     values, transform_axes, sizes = _read_complex_inputs(data, axes, signal_size, FORWARD_BYTES)
     if 0 in sizes:
         return _to_real(_create_empty(values, sizes, transform_axes), data.dtype)
-    return _to_real(np.fft.fftn(values, sizes, transform_axes), data.dtype)
+    return _to_real(np.fft.fftn(_crop(values, sizes, transform_axes), sizes, transform_axes), data.dtype)
 
 
 @op("IDFT", since=7, shape="infer_fourier_transform", flops=count_fourier_transform(is_inverse=True))
@@ -81,7 +81,7 @@ def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     values, transform_axes, sizes = _read_complex_inputs(data, axes, signal_size, INVERSE_BYTES)
     if 0 in sizes:
         return _to_real(_create_empty(values, sizes, transform_axes), data.dtype)
-    return _to_real(np.fft.ifftn(values, sizes, transform_axes), data.dtype)
+    return _to_real(np.fft.ifftn(_crop(values, sizes, transform_axes), sizes, transform_axes), data.dtype)
 
 
 @op("RDFT", since=9, shape="infer_real_transform", flops=count_fourier_transform(is_real=True))
@@ -110,10 +110,12 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     sizes = _read_sizes(data.shape, transform_axes, defaults, signal_size, REAL_BYTES)
     if not transform_axes:
         return _to_real(data, data.dtype)
+    half = [*sizes[:-1], sizes[-1] // 2 + 1 if sizes[-1] else 0]
     if 0 in sizes:
-        half = [*sizes[:-1], sizes[-1] // 2 + 1 if sizes[-1] else 0]
         return _to_real(_create_empty(data, half, transform_axes), data.dtype)
-    return _to_real(np.fft.rfftn(data, sizes, transform_axes), data.dtype)
+    lengths = dict(enumerate(data.shape)) | dict(zip(transform_axes, half, strict=True))
+    check_scratch(FORWARD_BYTES * math.prod(lengths.values()) + REAL_BYTES * data.size + PLAN_BYTES * max(sizes))
+    return _to_real(np.fft.rfftn(_crop(data, sizes, transform_axes), sizes, transform_axes), data.dtype)
 
 
 @op(
@@ -151,7 +153,8 @@ def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array
     sizes = _read_sizes(values.shape, transform_axes, defaults, signal_size, INVERSE_REAL_BYTES)
     if 0 in sizes:
         return _create_empty(data[..., 0], sizes, transform_axes)
-    result: Array = np.fft.irfftn(values, sizes, transform_axes)
+    half = [*sizes[:-1], sizes[-1] // 2 + 1]
+    result: Array = np.fft.irfftn(_crop(values, half, transform_axes), sizes, transform_axes)
     return result.astype(data.dtype, copy=False)
 
 
@@ -297,6 +300,12 @@ def _read_sizes(
     check_allocation(lengths.values(), np.dtype(np.complex64))
     check_scratch(element_bytes * math.prod(lengths.values()) + PLAN_BYTES * max(sizes, default=0))
     return sizes
+
+
+def _crop(values: Array, sizes: Sequence[int], axes: Sequence[int]) -> Array:
+    """Return the part of `values` that is transformed, since NumPy would copy all of it."""
+    ranges = dict(zip(axes, map(slice, sizes), strict=True))
+    return values[tuple(ranges.get(axis, slice(None)) for axis in range(values.ndim))]
 
 
 def _create_empty(values: Array, sizes: Sequence[int], axes: Sequence[int]) -> Array:

@@ -228,6 +228,7 @@ def _pool_maximum(data: Array, rois: Array, batches: Array, rows: int, columns: 
     last_x = np.maximum(right - (1 << level_x), 0)
     first_y, first_x = np.minimum(top, height - 1), np.minimum(left, width - 1)
     table_size = (max_level_y + 1) * (max_level_x + 1) * len(data) * height * width
+    check_scratch(4 * max(table_size, min(table_size * data.shape[1], WORKING_SET)) * data.itemsize)
     for channels in split_regions(data.shape[1], table_size):
         windows = _build_maximum_table(data[:, channels], max_level_y, max_level_x)
         for part in split_regions(len(rois), rows * columns * windows.shape[-1]):
