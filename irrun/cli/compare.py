@@ -16,6 +16,7 @@ from irrun.cli.numbers import IntegerRange, NumberRange
 from irrun.cli.options import RunOptions, against_option, choose_reference, run_options
 
 if TYPE_CHECKING:
+    from irrun.data.labels import Array
     from irrun.inspection.comparison import Comparison
     from irrun.inspection.cure import Cure
     from irrun.ir.model import Model
@@ -99,6 +100,13 @@ FOLDED = ("exact", "near zero", "inherits")
     help="A function of an output and its reference, in place of the SQNR of --fail-below. The file is executed.",
 )
 @click.option(
+    "--labels",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The right class of each input, for --cure and --until: a .npy file, or lines of FILE,LABEL. The accuracy is "
+    "then the metric, unless --metric states another function of an output and its label.",
+)
+@click.option(
     "--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.xml", help="Write a JUnit file."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -118,6 +126,7 @@ def command(
     names: tuple[str, ...],
     limits: tuple[str, ...],
     metric: str | None,
+    labels: Path | None,
     junit: Path | None,
     as_json: bool,
 ) -> None:
@@ -132,6 +141,7 @@ def command(
     """
     from irrun.atomic_files import atomic_write
     from irrun.cli.progress import ProgressLine
+    from irrun.data.labels import read_labels
     from irrun.inspection.acceptance import find_failures, make_junit, parse_limit
     from irrun.inspection.comparing import compare
 
@@ -145,6 +155,8 @@ def command(
         raise click.BadParameter(message, param_hint="--against")
     if not is_cured and (output is not None or ignored_scope is not None):
         raise click.UsageError("--output and --ignored-scope require --cure or --until")
+    if not is_cured and labels is not None:
+        raise click.UsageError("--labels requires --cure or --until")
     if output is not None and output.suffix.lower() != ".xml":
         raise click.BadParameter(f"expected a path that ends in .xml, found {output}", param_hint="--output")
     target = None if until is None else parse_limit(until).minimum
@@ -156,13 +168,14 @@ def command(
     sets = options.load_input_sets(source)
     other = options.read_reference(reference, source)
     compared = sets[:1] if is_cured else sets
+    known = None if labels is None else read_labels(labels, _name_runs(options, len(sets)))
     with progress:
         result = compare(
             source,
             other,
             sequence=compared,
             names=_parse_names(names),
-            metric=function,
+            metric=None if labels else function,
             factor=tolerance,
             **options.keywords,
         )
@@ -176,7 +189,7 @@ def command(
         for failure in failures:
             click.echo(f"below the limit: {failure}")
     if is_cured:
-        found = _cure(source, other, sets, cure, target, function, result, as_json, options, model.name)
+        found = _cure(source, other, sets, cure, target, function, known, result, as_json, options, model.name)
         if ignored_scope is not None:
             with atomic_write(ignored_scope) as file:
                 file.write(json.dumps(found.to_ignored_scope()).encode() + b"\n")
@@ -194,6 +207,12 @@ def _parse_names(texts: Sequence[str]) -> dict[str, str] | None:
         if not theirs or not ours:
             raise click.BadParameter(f"expected THEIRS=OURS, found {text!r}", param_hint="--map")
     return {theirs: ours for theirs, _, ours in pairs} or None
+
+
+def _name_runs(options: RunOptions, count: int) -> list[str]:
+    """Return the name of the file of each run, as far as each has one input; the number of the run otherwise."""
+    specs = options.inputs.specs
+    return [spec.rpartition("=")[2] for spec in specs] if len(specs) == count else [f"run {i}" for i in range(count)]
 
 
 def _load_metric(text: str) -> Callable[..., float]:
@@ -241,6 +260,7 @@ def _cure(
     count: int | None,
     until: float | None,
     metric: Callable[..., float] | None,
+    labels: list[Array] | None,
     result: Comparison,
     as_json: bool,
     options: RunOptions,
@@ -253,8 +273,9 @@ def _cure(
 
     number = len(sets) // 4 or int(len(sets) > 1)
     chosen, held_out = sets[: len(sets) - number], sets[len(sets) - number :]
-    what, unit = ("an SQNR", " dB") if metric is None else ("a metric", "")
-    digits = 1 if metric is None else 4
+    what, unit, digits = ("an SQNR", " dB", 1) if metric is None else ("a metric", "", 4)
+    if labels is not None:
+        what, unit, digits = "an accuracy" if metric is None else "a metric", "", 4
     line = ProgressLine(title)
     found: list[float] = []  # the values so far, each better than the ones before
 
@@ -283,6 +304,7 @@ def _cure(
             until=until,
             held_out=held_out,
             metric=metric,
+            labels=labels,
             report=report,
             **options.keywords,
         )
@@ -308,7 +330,7 @@ def _write_cured(
     options: RunOptions,
 ) -> None:
     """Write the cured model, and print what OpenVINO gives for it if it is installed."""
-    from irrun.inspection.cured_model import make_cured_model, measure_in_openvino
+    from irrun.inspection.cured_model import explain_int8_kernels, make_cured_model, measure_in_openvino
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
 
@@ -322,7 +344,9 @@ def _write_cured(
             before, after, without = measured
             click.echo(f"in OpenVINO: {before:.1f} dB, then {after:.1f} dB")
             if abs(after - without) > EXPLAINED_DB:
-                click.echo(f"without the int8 kernels of OpenVINO, which round other values: {without:.1f} dB")
+                click.echo(f"without the int8 kernels of OpenVINO: {without:.1f} dB")
+                for text in explain_int8_kernels(cured, sets[0]):
+                    click.echo(f"  {text}")
 
 
 def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], show_all: bool, sort: str) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
+
+import numpy as np
 
 from irrun.errors import InputError
 from irrun.formatting import format_number
 from irrun.inspection.comparison import Comparison, OutputComparison
 from irrun.numerals import parse_float
 
-__all__ = ["Failure", "Limit", "find_failures", "make_junit", "parse_limit"]
+__all__ = ["Failure", "Limit", "find_failures", "make_junit", "measure_accuracy", "parse_limit"]
+
+Array = np.ndarray[Any, Any]
 
 _LIMIT = re.compile(r"(?:(.*)=)?([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?:\s*(dB))?", re.IGNORECASE | re.DOTALL)
 
@@ -47,6 +52,23 @@ class Failure:
     def __str__(self) -> str:
         run = f" of run {self.output.run + 1}" if self.output.run else ""
         return f"output {self.output.name!r}{run} has {format_number(self.score)}, below {format_number(self.minimum)}"
+
+
+def measure_accuracy(output: Array, labels: Array) -> float:
+    """Return the fraction of rows of an output whose largest element is the one that the label of the row states.
+
+    Args:
+        output: Scores, whose last axis counts the classes.
+        labels: The number of the right class of each row.
+
+    Raises:
+        InputError: There are not as many labels as rows.
+    """
+    predicted = np.atleast_1d(output).argmax(axis=-1).reshape(-1)
+    expected = np.asarray(labels).reshape(-1)
+    if len(predicted) != len(expected):
+        raise InputError(f"found {len(expected)} labels for an output with {len(predicted)} rows of scores")
+    return float(np.mean(predicted == expected))
 
 
 def parse_limit(text: str) -> Limit:

@@ -19,12 +19,14 @@ import numpy as np
 
 from irrun.arguments import check_integer, check_list, check_path
 from irrun.errors import InputError
+from irrun.inspection.acceptance import measure_accuracy
 from irrun.inspection.connections import Connections
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import match_layers
 from irrun.inspection.metrics import widen
 from irrun.inspection.references import convert_arguments, match_outputs
 from irrun.inspection.replaying import isolate_layer
+from irrun.inspection.weight_scales import use_channel_scales
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
@@ -134,6 +136,7 @@ def find_cure(
     until: float | None = None,
     held_out: Sequence[Inputs] = (),
     metric: Callable[[Array, Array], float] | None = None,
+    labels: Sequence[Any] | None = None,
     report: Callable[[CureProgress], None] | None = None,
     precision: str = "f32",
     threads: int | None = None,
@@ -152,6 +155,9 @@ def find_cure(
         held_out: The inputs of runs that confirm the result. They are not used to choose layers.
         metric: A function of an output and its reference that replaces the SQNR; more is better. Its mean over all
             outputs and runs counts.
+        labels: What the metric gets in place of the reference of the first output, one for each run of `input_sets` and
+            `held_out`. The metric is then the accuracy by default: the fraction of rows whose largest element is the
+            one that the label states. Its value for the floating-point model becomes part of the advice.
         report: Called after each layer that was tried.
         precision: As for `compile_model`, like the following.
         threads: Number of threads.
@@ -168,12 +174,15 @@ def find_cure(
     limit = math.inf if count is None else check_integer("count", count, 0)
     input_sets = check_list("input_sets", input_sets, "a list with the inputs of each run")
     held_out = check_list("held_out", held_out, "a list with the inputs of each run")
+    if labels is not None:
+        labels = _check_labels(labels, len(input_sets) + len(held_out))
+        metric = metric or measure_accuracy
     settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
     declared = _read("model", model)
     quantized, exact = order_models(declared, _read("other", other))
     specs = declared.inputs
     sets = [collect_inputs(inputs, specs, index_names(specs)) for inputs in input_sets]
-    search = _Search(quantized, exact, declared, sets, settings, metric)
+    search = _Search(quantized, exact, declared, sets, settings, metric, labels and labels[: len(sets)])
     initial = search.measure(())
     target = math.inf if until is None else until
     least_gain = NOISE_DB if count is None and metric is None else 0.0
@@ -217,10 +226,11 @@ def find_cure(
     advice = _advise(initial, steps, single, until, metric is None) + search.describe_outputs()
     if single and not best >= target and (until is not None or not steps):
         advice.append(f"keeping all {len(candidates)} layers in floating point gives {search.measure(candidates):.2f}")
+    advice += search.compare_with_others(initial, best) if single else []
     confirmed = None
     if held_out:
         others = [collect_inputs(inputs, specs, index_names(specs)) for inputs in held_out]
-        search.use_inputs(declared, others)
+        search.use_inputs(declared, others, labels and labels[len(sets) :])
         confirmed = (search.measure(()), search.measure(kept))
     return Cure(initial, steps, single, confirmed, advice)
 
@@ -239,6 +249,13 @@ def order_models(model: Model, other: Model) -> tuple[Model, Model]:
     if counts[0] == counts[1]:
         raise InputError(f"expected a quantized model and one that is not, found {counts[0]} FakeQuantize in both")
     return (other, model) if counts[1] > counts[0] else (model, other)
+
+
+def _check_labels(labels: Sequence[Any], count: int) -> list[Array]:
+    checked = [np.asarray(label) for label in check_list("labels", labels, "a list with the label of each run")]
+    if len(checked) != count:
+        raise InputError(f"labels has {len(checked)} elements, expected one for each of {count} runs")
+    return checked
 
 
 def _advise(
@@ -281,9 +298,11 @@ class _Search:
         sets: Sequence[Sequence[Array]],
         settings: RunSettings,
         metric: Callable[[Array, Array], float] | None = None,
+        labels: Sequence[Array] | None = None,
     ) -> None:
         self.settings = settings
         self.metric = metric
+        self.source = quantized
         self.quantized = settings.compile(quantized, optimize=False)
         self.exact = exact
         self.table = KeyTable(quantized)
@@ -293,14 +312,22 @@ class _Search:
         self.isolated: dict[int, IsolatedLayer] = {}
         self.compiled = settings.compile(exact, optimize=False)
         self.positions = match_outputs(quantized, exact)
-        self.use_inputs(declared, sets)
+        self.use_inputs(declared, sets, labels)
 
-    def use_inputs(self, declared: Model, sets: Sequence[Sequence[Array]]) -> None:
+    def use_inputs(
+        self, declared: Model, sets: Sequence[Sequence[Array]], labels: Sequence[Array] | None = None
+    ) -> None:
         """Measure over other inputs from now on, in the order of the Parameters of a model."""
         self.sets = [convert_arguments(declared, self.quantized, arguments) for arguments in sets]
+        self.labels = labels
+        self.exact_sets = [convert_arguments(declared, self.compiled, arguments) for arguments in sets]
         self.references = []
-        for arguments in sets:
-            outputs = self.settings.infer(self.compiled, convert_arguments(declared, self.compiled, arguments))
+        if labels is not None:
+            rest: list[Array | None] = [None] * (len(self.positions) - 1)
+            self.references = [[label, *rest] for label in labels]
+            return
+        for arguments in self.exact_sets:
+            outputs = self.settings.infer(self.compiled, arguments)
             self.references.append([None if i is None else outputs[i] for i in self.positions])
 
     def describe_outputs(self) -> list[str]:
@@ -374,7 +401,33 @@ class _Search:
         for arguments in self.sets:
             observer = _Replacer({id(layer): self._get_isolated(layer) for layer in kept}, self.table, arguments)
             runs.append(self.settings.infer(self.quantized, arguments, [observer]).to_tuple())
-        return rate_outputs(runs, self.references, self.metric)
+        return rate_outputs(runs, self.references, self.metric, self.labels is not None)
+
+    def compare_with_others(self, initial: float, best: float) -> list[str]:
+        """Return what the floating-point model gives with labels, and what scales for each output channel would gain.
+
+        The latter is known where weights have one scale for all channels.
+        """
+        if self.labels is not None:
+            runs = []
+            for arguments in self.exact_sets:
+                outputs = self.settings.infer(self.compiled, arguments)
+                runs.append([np.zeros(0) if i is None else outputs[i] for i in self.positions])
+            value = rate_outputs(runs, self.references, self.metric, has_labels=True)
+            return [f"the floating-point model has {value:.4f}"]
+        if self.metric is not None:
+            return []
+        changed, count = use_channel_scales(self.source, self.exact)
+        if not count:
+            return []
+        compiled = self.settings.compile(changed, optimize=False)
+        results = [self.settings.infer(compiled, arguments).to_tuple() for arguments in self.sets]
+        value = rate_outputs(results, self.references)
+        compared = ""
+        if best > initial:
+            compared = f", {'more' if value > best else 'less'} than the layers in floating point"
+        layers = "1 layer" if count == 1 else f"{count} layers"
+        return [f"per-channel scales of the weights of {layers} would gain {value - initial:.2f} dB{compared}"]
 
     def _get_isolated(self, layer: Layer) -> IsolatedLayer:
         if id(layer) not in self.isolated:
@@ -405,6 +458,7 @@ def rate_outputs(
     runs: Sequence[Sequence[Array]],
     references: Sequence[Sequence[Array | None]],
     metric: Callable[[Array, Array], float] | None = None,
+    has_labels: bool = False,
 ) -> float:
     """Return the mean over the outputs of the SQNR over all runs in dB, or the mean of a metric.
 
@@ -412,6 +466,7 @@ def rate_outputs(
         runs: The outputs of each run.
         references: What the outputs of each run should be; None for outputs that do not count.
         metric: A function of an output and its reference.
+        has_labels: Whether the references are labels, whose shapes are not those of the outputs.
     """
     scores: list[float] = []
     noise: dict[int, float] = {}
@@ -419,10 +474,12 @@ def rate_outputs(
     for outputs, expected in zip(runs, references, strict=True):
         for i, reference in enumerate(expected):
             value = outputs[i]
-            if reference is None or value.dtype.kind in "OUST" or value.shape != reference.shape:
+            if reference is None or value.dtype.kind in "OUST":
                 continue
-            if metric is not None:
+            if metric is not None and (has_labels or value.shape == reference.shape):
                 scores.append(float(metric(value, reference)))
+                continue
+            if value.shape != reference.shape:
                 continue
             a, b = widen(value), widen(reference)
             is_known = np.isfinite(b)

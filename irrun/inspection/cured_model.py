@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
 from irrun.element_types import ElementType
 from irrun.errors import InputError
+from irrun.inspection.comparing import compare
 from irrun.inspection.connections import Connections, find_free_ids
 from irrun.inspection.cure import IsolatedLayer, order_models, rate_outputs
 from irrun.inspection.keys import KeyTable
@@ -19,7 +21,7 @@ from irrun.ir.structure import sort_layers
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.options import RunSettings
 
-__all__ = ["make_cured_model", "measure_in_openvino"]
+__all__ = ["explain_int8_kernels", "make_cured_model", "measure_in_openvino"]
 
 
 def make_cured_model(model: Model, other: Model, names: Sequence[str]) -> Model:
@@ -121,6 +123,28 @@ def measure_in_openvino(
     references = [[None if i is None else outputs[i] for i in positions] for outputs in results[0]]
     before, after, exactly = (rate_outputs(outputs, references) for outputs in results[1:])
     return before, after, exactly
+
+
+def explain_int8_kernels(cured: Model, inputs: Inputs) -> list[str]:
+    """Return what OpenVINO's int8 kernels compute otherwise, each reason with the number of layers.
+
+    Args:
+        cured: The cured model.
+        inputs: The inputs of a run.
+
+    Raises:
+        ExecutionError: OpenVINO does not accept the model.
+    """
+    compared = compare(cured, "openvino", inputs)
+    counts: Counter[str] = Counter()
+    for layer in compared.layers:
+        if layer.reason.startswith("the int8 kernel"):
+            counts[layer.reason.partition(" (" if ": " not in layer.reason else ": ")[0]] += 1
+        elif layer.verdict == "one level":
+            counts["a few elements are rounded to another level"] += 1
+        elif layer.verdict in ("adds", "perturbed"):
+            counts["the kernel computes other values, for no known reason"] += 1
+    return [f"{count} layer{'s' * (count > 1)}: {reason}" for reason, count in counts.most_common()]
 
 
 def _pair(layer: Layer, target: Layer) -> list[tuple[Port, Port]]:

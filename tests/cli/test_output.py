@@ -136,6 +136,39 @@ def test_layers_to_keep_in_floating_point_are_printed(tmp_path, capsys):
     assert 10 * np.log10(np.sum(expected**2) / np.sum((cured - expected) ** 2)) == pytest.approx(target + 0.1, abs=0.06)
 
 
+def test_accuracy_over_a_folder_is_the_target(tmp_path, capsys):
+    from inspection import test_cure
+
+    exact, quantized = test_cure.make_product(0, shape=(1, 8)), test_cure.make_product(255, shape=(1, 8))
+    irrun.save_model(exact, tmp_path / "exact.xml")
+    irrun.save_model(quantized, tmp_path / "int8.xml")
+    (tmp_path / "inputs").mkdir()
+    lines = ["file,label"]
+    rng = np.random.default_rng(0)
+    scores = []
+    for i in range(16):
+        x = rng.standard_normal((1, 8), np.float32)
+        np.save(tmp_path / f"inputs/{i:02}.npy", x)
+        label = int(irrun.compile_model(exact)(x)[0].argmax())
+        lines.insert(1, f"{i:02}.npy,{label}")
+        scores.append(int(irrun.compile_model(quantized)(x)[0].argmax()) == label)
+    accuracy = np.mean(scores[:12])  # a quarter of the inputs confirms the result
+    assert accuracy < 1
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    arguments = ("compare", tmp_path / "exact.xml", tmp_path / "int8.xml", "--input", tmp_path / "inputs")
+    code, out, err = call(capsys, *arguments, "--labels", tmp_path / "labels.csv", "--until", "1")
+    assert (code, err) == (1, "")
+    lines = out.split("\n\n")[-1].splitlines()
+    assert lines[0] == f"layers to keep in floating point; the outputs now have an accuracy of {accuracy:.4f}:"
+    assert re.fullmatch(r"  m \(MatMul\): 1\.0000", lines[1])
+    assert "the floating-point model has 1.0000" in lines
+    code, _, err = call(capsys, *arguments, "--labels", tmp_path / "labels.csv")
+    assert (code, "--labels requires --cure or --until" in err) == (2, True)
+    (tmp_path / "labels.csv").write_text("00.npy,1")
+    code, _, err = call(capsys, *arguments, "--labels", tmp_path / "labels.csv", "--cure", 1)
+    assert (code, "labels.csv has no label of" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("sort", "order"),
     [

@@ -11,6 +11,7 @@ from ir_text import write_row_loop
 import irrun
 from inspection import faults, networks
 from inspection.graphs import Row, make_model
+from irrun.data.labels import read_labels
 from irrun.inspection import Cure, find_cure
 from irrun.inspection.cure import LOWEST_DB, rate_outputs
 from irrun.inspection.cured_model import make_cured_model, measure_in_openvino
@@ -430,3 +431,124 @@ def test_outputs_that_are_not_finite_are_errors():
     assert rate_outputs([[np.float32([2, 5])]], [[infinite]]) == 0
     with pytest.raises(irrun.InputError, match="output 0 of the floating-point model has no finite value"):
         rate_outputs([[good]], [[nan[1:].repeat(2)]])
+
+
+# Labels and scales of weights
+
+
+def make_classifier():
+    """Return a perceptron whose first output is scores, its quantized version, inputs and labels."""
+    exact, quantized = make_perceptron(), make_perceptron(2, 2)
+    rng = np.random.default_rng(0)
+    sets = [[rng.uniform(-1, 1, (4, 2)).astype(np.float32) for _ in exact.inputs] for _ in range(5)]
+    labels = [irrun.compile_model(exact)(inputs)[0].argmax(-1) for inputs in sets]
+    return exact, quantized, sets, labels
+
+
+def test_accuracy_with_labels_is_the_target():
+    exact, quantized, sets, labels = make_classifier()
+    labels[0] = 1 - labels[0]  # the floating-point model is wrong, too
+    cure = find_cure(exact, quantized, sets[:4], until=0.75, labels=labels, held_out=sets[4:])
+
+    def measure_accuracy(model, chosen):
+        scores = [irrun.compile_model(model)(sets[i])[0].argmax(-1) == labels[i] for i in chosen]
+        return float(np.mean(scores))
+
+    assert cure.initial_db == pytest.approx(measure_accuracy(quantized, range(4)))
+    assert cure.initial_db < 0.75
+    assert cure.steps[-1].sqnr_db == 0.75
+    assert cure.held_out_db == pytest.approx((measure_accuracy(quantized, [4]), 1.0))
+    assert "the floating-point model has 0.7500" in cure.advice
+    with pytest.raises(irrun.InputError, match="labels has 5 elements, expected one for each of 4 runs"):
+        find_cure(exact, quantized, sets[:4], 1, labels=labels)
+    with pytest.raises(irrun.InputError, match="found 3 labels for an output with 4 rows of scores"):
+        find_cure(exact, quantized, sets[:1], 1, labels=[[0, 1, 1]])
+
+
+def test_user_metrics_get_labels():
+    exact, quantized, sets, labels = make_classifier()
+    seen = []
+
+    def score(output, label):
+        seen.append((output.shape, label.tolist()))
+        return 1.0
+
+    assert find_cure(exact, quantized, sets[:1], 1, labels=labels[:1], metric=score).initial_db == 1
+    assert set(map(str, seen)) == {str(((4, 2), labels[0].tolist()))}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("1\n0\n", [1, 0]),
+        ("label\n1\n0\n", [1, 0]),
+        ("file,label\nb.npy,1\na.npy,7\n", [7, 1]),
+        ("images/b;1\nimages/a; 7", [7, 1]),
+        ("1", "has 1 labels, expected one for each of 2 runs"),
+        ("a,1\nc,0", "has no label of in/b.npy"),
+        ("a,b,1\na,b,2", "has lines other than LABEL or FILE,LABEL"),
+        ("", "has 0 labels"),
+    ],
+)
+def test_labels_are_read_from_text(tmp_path, content, expected):
+    path = tmp_path / "labels.csv"
+    path.write_text(content)
+    if isinstance(expected, str):
+        with pytest.raises(irrun.InputError, match=expected):
+            read_labels(path, ["in/a.npy", "in/b.npy"])
+    else:
+        assert [int(x) for x in read_labels(path, ["in/a.npy", "in/b.npy"])] == expected
+
+
+def test_labels_are_read_from_arrays(tmp_path):
+    np.save(tmp_path / "labels.npy", np.int64([[1, 2], [3, 4]]))
+    assert [x.tolist() for x in read_labels(tmp_path / "labels.npy", ["a", "b"])] == [[1, 2], [3, 4]]
+    np.save(tmp_path / "labels.npy", np.int64(3))
+    for name in ("labels.npy", "none.npy", "none.csv"):
+        with pytest.raises(irrun.InputError, match="cannot read"):
+            read_labels(tmp_path / name, ["a"])
+
+
+def make_product(levels, per_channel=False, transposed=False, weights_kind="FakeQuantize", shape=(2, 8)):
+    """Return a product with weights whose columns differ in size a hundredfold, quantized with one scale or several."""
+    rng = np.random.default_rng(3)
+    w = (rng.standard_normal((8, 4)) * [1, 0.1, 0.01, 0.001]).astype(np.float32)
+    limit = np.abs(w).max(axis=0, keepdims=per_channel) if per_channel else np.abs(w).max()
+    if transposed:
+        w, limit = np.ascontiguousarray(w.T), limit.T
+    rows = [Row("x", "Parameter", shapes=[shape])]
+    if not levels:
+        rows.append(Row("weights", "Constant", value=w))
+    elif weights_kind == "FakeQuantize":
+        rows += [Row("w", "Constant", value=w), Row("low", "Constant", value=np.float32(-limit))]
+        rows.append(Row("high", "Constant", value=np.float32(limit)))
+        rows.append(Row("weights", "FakeQuantize", ["w", "low", "high", "low", "high"], {"levels": str(levels)}))
+    else:
+        codes = np.round(w / limit * 127).astype(np.int8)
+        rows += [Row("codes", "Constant", value=codes), Row("scale", "Constant", value=np.float32(limit / 127))]
+        rows.append(Row("wide", "Convert", ["codes"], {"destination_type": "f32"}))
+        rows.append(Row("weights", "Multiply", ["wide", "scale"]))
+    quantizer = make_quantizer("q", "x", 65536, -4, 4) if levels else []
+    attributes = {"transpose_a": "false", "transpose_b": str(transposed).lower()}
+    rows += [*quantizer, Row("m", "MatMul", ["q" if levels else "x", "weights"], attributes)]
+    rows.append(Row("weak", "Constant", value=np.float32([[1, 10, 100, 1000]])))
+    return make_model(*rows, Row("y", "Multiply", ["m", "weak"]), Row("r", "Result", ["y"]))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("kind", ["FakeQuantize", "Multiply"])
+def test_gain_of_scales_for_each_channel_is_stated(kind, transposed):
+    if kind == "Multiply":
+        exact, quantized = make_product(0, transposed=transposed), make_product(255, False, transposed, kind)
+        better = make_product(255, True, transposed, kind)
+    else:
+        exact, quantized = make_product(0, transposed=transposed), make_product(255, False, transposed)
+        better = make_product(255, True, transposed)
+    x = np.random.default_rng(0).standard_normal((2, 8), np.float32)
+    gain = measure(exact, better, x) - measure(exact, quantized, x)
+    assert gain > 10
+    (advice,) = [text for text in find_cure(exact, quantized, [x], 1).advice if "per-channel" in text]
+    assert advice.startswith("per-channel scales of the weights of 1 layer would gain ")
+    assert float(advice.split("gain ")[1].split()[0]) == pytest.approx(gain, abs=0.1)
+    assert advice.endswith("less than the layers in floating point")
+    assert not [text for text in find_cure(exact, better, [x], 1).advice if "per-channel" in text]

@@ -116,11 +116,13 @@ def make_transposed(codes):
 
 
 SCRIPT = """
-import sys, numpy as np
+import sys, irrun, numpy as np
 from irrun.inspection import compare
+from irrun.inspection.cured_model import explain_int8_kernels
 for against in ("openvino", "openvino:float"):
     result = compare(sys.argv[1], against, [np.load(sys.argv[2])])
     print(result.agrees, result.describe())
+print(explain_int8_kernels(irrun.read_model(sys.argv[1]), [np.load(sys.argv[2])]))
 """
 
 
@@ -143,7 +145,9 @@ def test_openvino_saturates_without_vnni(tmp_path):
         check=True,
         timeout=120,
     )
-    with_int8, in_float = run.stdout.splitlines()
+    with_int8, in_float, reasons = run.stdout.splitlines()
     assert in_float == "True no layer adds an error"
     # Processors without AVX2 and other architectures have other kernels, which do not saturate.
     assert "saturates in 16 bits" in with_int8 or with_int8.startswith("True")
+    reason = "1 layer: the int8 kernel of the reference saturates in 16 bits, as on processors without VNNI"
+    assert reasons == str([] if with_int8.startswith("True") else [reason])
