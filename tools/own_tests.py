@@ -5,7 +5,8 @@
 FOLDER holds a package `tests`, such as `src/bindings/python` of a checkout of OpenVINO. Each file runs in a process of
 its own, once on the OpenVINO that is installed and once on irrun. Only tests that pass on OpenVINO count. Tests are
 named by file, function and number, since names of parameters may differ. Where a release of OpenVINO has no
-`openvino.runtime` any more, that name stands for `openvino`, so that tests of earlier releases run. `--reuse` takes the
+`openvino.runtime` any more, that name stands for `openvino`, so that tests of earlier releases run; so do names that
+NumPy and ONNX had in 2022. `--reuse` takes the
 results on OpenVINO from an earlier run. `--list` prints each test that passes on OpenVINO only.
 """
 
@@ -16,12 +17,14 @@ import collections
 import contextlib
 import importlib
 import importlib.abc
+import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import types
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -131,8 +134,28 @@ def run_child(side: str, test_file: str, path: str, skipped: int) -> int:
         sys.meta_path.insert(0, OldNameFinder())  # the other finders would load modules again
         importlib.import_module("openvino.runtime")
     sys.path[0] = os.getcwd()
+    _restore_old_names()
     options = ["-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-W", "ignore", "--rootdir", os.getcwd()]
     return int(pytest.main([*options, "-c", os.devnull, test_file], plugins=[Recorder(path, skipped)]))
+
+
+def _restore_old_names() -> None:
+    """Add the names that tests of 2022 use and NumPy and ONNX do not have any more."""
+    import numpy as np
+
+    for name, kind in {"float": float, "int": int, "bool": np.bool_, "object": object}.items():
+        if name not in vars(np):
+            setattr(np, name, kind)
+    with contextlib.suppress(ImportError):
+        import onnx
+        from onnx import helper
+
+        if importlib.util.find_spec("onnx.mapping") is None:
+            mapping = types.ModuleType("onnx.mapping")
+            numbers = {kind: helper.tensor_dtype_to_np_dtype(kind) for kind in helper.get_all_tensor_dtypes()}
+            vars(mapping)["TENSOR_TYPE_TO_NP_TYPE"] = numbers
+            vars(mapping)["NP_TYPE_TO_TENSOR_TYPE"] = {dtype: kind for kind, dtype in reversed(numbers.items())}
+            sys.modules["onnx.mapping"] = vars(onnx)["mapping"] = mapping
 
 
 def run_file(side: str, folder: Path, test_file: str) -> dict[str, list[str]]:

@@ -333,9 +333,10 @@ def get_device_property(config: Config, device: str, name: str) -> Any:
         "AVAILABLE_DEVICES": lambda: [""],
         "RANGE_FOR_ASYNC_INFER_REQUESTS": lambda: (1, 1, 1),
         "RANGE_FOR_STREAMS": lambda: (1, cores),
+        "OPTIMAL_NUMBER_OF_INFER_REQUESTS": lambda: 1,
         "EXECUTION_DEVICES": lambda: ["CPU"],
         "FULL_DEVICE_NAME": lambda: f"{platform.processor() or platform.machine()} (irrun on NumPy)",
-        "OPTIMIZATION_CAPABILITIES": lambda: ["FP32", "INT8", "BIN"],
+        "OPTIMIZATION_CAPABILITIES": lambda: ["FP32", "INT8", "BIN", "EXPORT_IMPORT"],
         "DEVICE_TYPE": lambda: _get_device_type(),
         "DEVICE_ARCHITECTURE": lambda: "intel64" if platform.machine() in ("x86_64", "AMD64") else "arm64",
     }

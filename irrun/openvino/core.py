@@ -48,10 +48,13 @@ class Core:
         Raises:
             RuntimeError: A file cannot be read or is invalid.
         """
+        from irrun.ir.file_kinds import is_onnx
         from irrun.ir.reader import read_model
 
         Config(config)
         source = _to_model_source(model)
+        if isinstance(source, bytes) and is_onnx(source):
+            weights = None  # OpenVINO accepts any, and reads none
         try:
             model = Model._from_ir(read_model(source, _to_weights_source(weights)))
         except IrrunError as error:

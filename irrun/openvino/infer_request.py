@@ -66,6 +66,8 @@ class InferRequest:
         self._tensors: dict[ConstOutput, Tensor] = {}
         #: Ports whose memory is kept, since the user may hold it.
         self._exposed: set[ConstOutput] = set()
+        #: Tensors that are concatenated to a batch before each run.
+        self._batches: dict[ConstOutput, Sequence[Tensor]] = {}
         #: Outputs whose memory became a result, which belongs to the caller.
         self._loaned: set[ConstOutput] = set()
         self._condition = threading.Condition()
@@ -183,6 +185,8 @@ class InferRequest:
 
     def _run(self) -> None:
         compiled = self._compiled
+        for port, tensors in self._batches.items():
+            self._tensors[port] = _concatenate(tensors)
         values: dict[Any, Array] = {i: self._get(port)._to_values() for i, port in enumerate(compiled.inputs)}
         self._check_shapes(values)
         profile: list[ProfilingInfo] = []
@@ -282,6 +286,7 @@ class InferRequest:
         for port, value in iterate_inputs(inputs, self._compiled.inputs):
             tensor = convert_value(value, port, share_inputs)
             _check_shape(port, tensor._shape, is_set=isinstance(value, Tensor))
+            self._batches.pop(port, None)
             current = self._tensors.get(port)
             if not share_inputs and current is not None and port in self._exposed and value is not tensor:
                 current._assign(tensor._to_values())
@@ -326,8 +331,15 @@ class InferRequest:
         raise TypeError(f"incompatible function arguments: expected a name or a port, found {key!r}")
 
     def get_tensor(self, name_or_port: Any) -> Tensor:
-        """Return the tensor of an input or output by name or port."""
-        return self._expose(self._find(name_or_port))
+        """Return the tensor of an input or output by name or port.
+
+        Raises:
+            RuntimeError: There is no such port, or several tensors were set for it.
+        """
+        port = self._find(name_or_port)
+        if port in self._batches:
+            raise RuntimeError("get_tensor shall not be used together with batched set_tensors/set_input_tensors")
+        return self._expose(port)
 
     def get_input_tensor(self, index: int | None = None) -> Tensor:
         """Return the tensor of an input by index; without arguments, of the only one."""
@@ -364,8 +376,7 @@ class InferRequest:
     def set_tensors(self, *arguments: Any) -> None:
         """Set the tensors of a mapping, or concatenate tensors of one element to a batch: (key, tensors)."""
         if len(arguments) == 2:
-            port = self._find(arguments[0])
-            self._set(port, _concatenate(arguments[1]))
+            self._set_batch(self._find(arguments[0]), arguments[1])
             return
         for key, tensor in arguments[0].items():
             port = self._compiled.inputs[key] if isinstance(key, int) else self._find(key)
@@ -377,7 +388,11 @@ class InferRequest:
             self.set_tensors(arguments[0])
             return
         index, tensors = arguments if len(arguments) == 2 else (None, arguments[0])
-        self._set(_select(self._compiled.inputs, index, "set_input_tensors"), _concatenate(tensors))
+        self._set_batch(_select(self._compiled.inputs, index, "set_input_tensors"), tensors)
+
+    def _set_batch(self, port: ConstOutput, tensors: Sequence[Tensor]) -> None:
+        self._set(port, _concatenate(tensors))
+        self._batches[port] = tensors
 
     def set_output_tensors(self, outputs: Mapping[Any, Tensor]) -> None:
         """Set the tensors of outputs by index, name or port."""
@@ -397,6 +412,7 @@ class InferRequest:
                 "incompatible"
             )
         _check_shape(port, tensor._shape, is_set=True)
+        self._batches.pop(port, None)
         self._tensors[port] = tensor
         self._exposed.add(port)
 
@@ -422,7 +438,7 @@ class InferRequest:
             if tensor._element_type.kind == "string":
                 results[port] = tensor.str_data if decode_strings else tensor.bytes_data
             elif share:
-                results[port] = self._expose(port).data
+                results[port] = self._expose(port).data.view()
             elif port in self._exposed or port in self._loaned:
                 results[port] = tensor.data.copy()
             else:

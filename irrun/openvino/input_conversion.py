@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.openvino.node import ConstOutput, Output
+from irrun.openvino.results import OVDict
 from irrun.openvino.shape import PartialShape
 from irrun.openvino.tensor import Tensor
 
@@ -28,6 +29,8 @@ def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput]) -> Iterator[tuple[
     """
     if inputs is None:
         return
+    if isinstance(inputs, OVDict):  # the results of another model, in their order
+        inputs = list(inputs.values())
     if isinstance(inputs, Mapping):
         for key, value in inputs.items():
             yield _find_port(key, value, ports), value
@@ -106,7 +109,7 @@ def convert_value(value: Any, port: ConstOutput, share: bool) -> Tensor:
     if array.dtype != dtype and array.dtype != declared.dtype:
         with np.errstate(all="ignore"):
             array = array.astype(dtype)
-    elif not share or not array.flags.c_contiguous:
+    elif not (share and array.flags.c_contiguous and array.flags.writeable):
         array = np.array(array, order="C")
     if array.dtype != declared.dtype:
         array = array.view(declared.dtype)

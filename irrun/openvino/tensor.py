@@ -67,6 +67,8 @@ class Tensor:
         self._element_type: ElementType
         self._shape: tuple[int, ...]
         self._array: Array
+        if isinstance(shape, bool):
+            shape, shared_memory = None, shape
         if source is None and type is not None:
             self._allocate(_require_type(type), shape)
         elif isinstance(source, Tensor):

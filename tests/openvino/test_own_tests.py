@@ -114,6 +114,76 @@ def test_shapes_that_do_not_fit_are_inconsistent(irrun_ov: Any) -> None:
         ops.add(ops.parameter([2, 3]), ops.parameter([4]))
 
 
+def test_properties_check_their_values(ov: Any) -> None:
+    properties, hint = import_submodule(ov, "properties"), import_submodule(ov, "properties.hint")
+    device, streams = import_submodule(ov, "properties.device"), import_submodule(ov, "properties.streams")
+    assert properties.enable_profiling(1)[1].value is True
+    assert properties.auto_batch_timeout(np.uint32(37))[1].value == 37
+    assert streams.num(streams.Num.AUTO)[1].value == streams.Num().to_integer() == -1
+    assert hint.activations_scale_factor(2)[1].value == 2.0
+    assert device.priorities("CPU", "GPU")[1].value == "CPU,GPU,"
+    low = import_submodule(ov, "properties.intel_gpu.hint").ThrottleLevel.LOW
+    assert hint.model_priority(low)[1].value == hint.Priority.LOW
+    assert [str(member) for member, _ in getattr(hint.Priority, "__entries").values()][2:] == [
+        "Priority.HIGH",
+        "Priority.MEDIUM",
+    ]
+    calls: list[Any] = [
+        lambda: properties.supported_properties("x"),
+        lambda: properties.cache_dir(6),
+        lambda: properties.auto_batch_timeout(-3),
+        lambda: properties.enable_mmap("x"),
+        lambda: hint.inference_precision("f32"),
+        lambda: hint.activations_scale_factor(None),
+        lambda: device.priorities("CPU", 6),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_devices_say_what_they_can_do(ov: Any) -> None:
+    core = ov.Core()
+    assert "EXPORT_IMPORT" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    assert core.get_property("CPU", "OPTIMAL_NUMBER_OF_INFER_REQUESTS") >= 1
+
+
+def test_tensors_of_a_batch_are_read_at_each_run(ov: Any) -> None:
+    ops = import_submodule(ov, "opset8")
+    data = ops.parameter([2, 3], np.float32, name="data")
+    data.set_layout(ov.Layout("N..."))
+    request = ov.compile_model(ov.Model(ops.add(data, np.float32(1)), [data]), "CPU").create_infer_request()
+    arrays = [np.zeros((1, 3), np.float32) for _ in range(2)]
+    request.set_input_tensors([ov.Tensor(array, shared_memory=True) for array in arrays])
+    with pytest.raises(RuntimeError, match="get_tensor shall not be used"):
+        request.get_tensor("data")
+    arrays[1][:] = 4
+    assert request.infer()[0].tolist() == [[1] * 3, [5] * 3]
+    request.set_input_tensor(ov.Tensor(np.ones((2, 3), np.float32)))
+    assert request.infer()[0].tolist() == [[2] * 3] * 2
+
+
+def test_inputs_and_results_that_share_memory(ov: Any) -> None:
+    model = make_model(ov)
+    compiled = ov.compile_model(model, "CPU")
+    frozen = np.frombuffer(b"\0\0\0?", np.float32)
+    request = compiled.create_infer_request()
+    results = request.infer({0: frozen}, share_inputs=True, share_outputs=True)
+    assert not np.shares_memory(request.get_input_tensor(0).data, frozen)
+    assert np.shares_memory(request.get_output_tensor(0).data, results[0])
+    assert not results[0].flags["OWNDATA"]
+    assert compiled(results)[0].tolist() == [0.5]  # results are inputs in their order
+    assert np.shares_memory(ov.Tensor(results[0], True).data, results[0])
+
+
+def test_weights_beside_onnx_are_ignored(ov: Any) -> None:
+    onnx = pytest.importorskip("onnx")
+    info = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "graph", info[:1], info[1:])
+    model = ov.Core().read_model(onnx.helper.make_model(graph).SerializeToString(), ov.Tensor(np.uint8, []))
+    assert model.input().any_name == "x"
+
+
 def make_model(ov: Any) -> Any:
     """Return a model of one layer."""
     ops = import_submodule(ov, "opset8")

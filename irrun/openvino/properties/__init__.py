@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from irrun.openvino.element_type import Type
 from irrun.openvino.properties import device, hint, intel_auto, intel_cpu, intel_gpu, intel_npu, log, streams
 from irrun.openvino.properties._property import Property
-from irrun.openvino.properties.enumerations import CacheMode, CompatibilityCheck, WorkloadType
+from irrun.openvino.properties.enumerations import CacheMode, CompatibilityCheck, Num, WorkloadType
 
 __all__ = [
     "CacheMode",
@@ -49,22 +50,22 @@ __all__ = [
     "workload_type",
 ]
 
-enable_profiling = Property("PERF_COUNT")
-cache_dir = Property("CACHE_DIR")
-workload_type = Property("WORKLOAD_TYPE")
-cache_mode = Property("CACHE_MODE")
-auto_batch_timeout = Property("AUTO_BATCH_TIMEOUT")
-num_streams = Property("NUM_STREAMS")
-inference_num_threads = Property("INFERENCE_NUM_THREADS")
-compilation_num_threads = Property("COMPILATION_NUM_THREADS")
-force_tbb_terminate = Property("FORCE_TBB_TERMINATE")
-enable_mmap = Property("ENABLE_MMAP")
-weights_path = Property("WEIGHTS_PATH")
-key_cache_precision = Property("KEY_CACHE_PRECISION")
-value_cache_precision = Property("VALUE_CACHE_PRECISION")
-key_cache_group_size = Property("KEY_CACHE_GROUP_SIZE")
-value_cache_group_size = Property("VALUE_CACHE_GROUP_SIZE")
-enable_weightless = Property("ENABLE_WEIGHTLESS")
+enable_profiling = Property("PERF_COUNT", bool)
+cache_dir = Property("CACHE_DIR", str)
+workload_type = Property("WORKLOAD_TYPE", WorkloadType)
+cache_mode = Property("CACHE_MODE", CacheMode)
+auto_batch_timeout = Property("AUTO_BATCH_TIMEOUT", int, minimum=0)
+num_streams = Property("NUM_STREAMS", Num)
+inference_num_threads = Property("INFERENCE_NUM_THREADS", int)
+compilation_num_threads = Property("COMPILATION_NUM_THREADS", int)
+force_tbb_terminate = Property("FORCE_TBB_TERMINATE", bool)
+enable_mmap = Property("ENABLE_MMAP", bool)
+weights_path = Property("WEIGHTS_PATH", str)
+key_cache_precision = Property("KEY_CACHE_PRECISION", Type)
+value_cache_precision = Property("VALUE_CACHE_PRECISION", Type)
+key_cache_group_size = Property("KEY_CACHE_GROUP_SIZE", int, minimum=0)
+value_cache_group_size = Property("VALUE_CACHE_GROUP_SIZE", int, minimum=0)
+enable_weightless = Property("ENABLE_WEIGHTLESS", bool)
 supported_properties = Property("SUPPORTED_PROPERTIES", writable=False)
 available_devices = Property("AVAILABLE_DEVICES", writable=False)
 model_name = Property("NETWORK_NAME", writable=False)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
+import numpy as np
+
+from irrun.openvino.properties.enumerations import Num
 from irrun.openvino.runtime_info import OVAny
 
 __all__ = ["Property"]
@@ -14,15 +18,19 @@ class Property(str):
 
     Args:
         name: The name.
+        kind: The type of its values; numbers are converted to it. None for any.
+        minimum: The smallest number.
         writable: Whether it can be called with a value.
     """
 
+    _kind: Any
+    _minimum: int | None
     _writable: bool
 
-    def __new__(cls, name: str, writable: bool = True) -> Property:
+    def __new__(cls, name: str, kind: Any = None, *, minimum: int | None = None, writable: bool = True) -> Property:
         """Create a property; see the class."""
         instance = super().__new__(cls, name)
-        instance._writable = writable
+        instance._kind, instance._minimum, instance._writable = kind, minimum, writable
         return instance
 
     @property
@@ -30,10 +38,32 @@ class Property(str):
         """The name."""
         return str(self)
 
-    def __call__(self, *value: Any) -> Any:
-        """Return the name, or with a value, the pair of name and value."""
-        if not value:
+    def __call__(self, *values: Any) -> Any:
+        """Return the name, or with a value, the pair of name and value.
+
+        Raises:
+            TypeError: The property cannot be written, or the value has another type.
+        """
+        if not values:
             return str(self)
-        if not self._writable or len(value) > 1:
-            raise TypeError(f"{self}(): incompatible function arguments. Invoked with: {value}")
-        return str(self), OVAny(value[0])
+        try:
+            if not self._writable:
+                raise TypeError("it cannot be written")
+            return str(self), OVAny(self._convert(*values))
+        except TypeError as error:
+            raise TypeError(f"{self}(): incompatible function arguments: {error}. Invoked with: {values}") from None
+
+    def _convert(self, value: Any) -> Any:
+        """Return a value of the type of the property."""
+        if self._kind in (bool, float) and (value is None or isinstance(value, (int, float, np.number))):
+            if value is None and self._kind is float:
+                raise TypeError("expected a number, found None")
+            return self._kind(value)
+        if self._kind is int:
+            number = value.to_integer() if isinstance(value, Num) else operator.index(value)
+            if self._minimum is not None and number < self._minimum:
+                raise TypeError(f"expected a number of at least {self._minimum}, found {number}")
+            return number
+        if self._kind is not None and not isinstance(value, self._kind):
+            raise TypeError(f"expected a {self._kind.__name__}, found {value!r}")
+        return value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from irrun.openvino.properties._property import Property
 from irrun.openvino.properties.enumerations import DeviceType as Type
 
@@ -36,8 +38,18 @@ class Capability:
     WINOGRAD = "WINOGRAD"
 
 
-priorities = Property("MULTI_DEVICE_PRIORITIES")
-id = Property("DEVICE_ID")
+class _Priorities(Property):
+    """The property of several names of devices."""
+
+    def _convert(self, *values: Any) -> str:
+        for value in values:
+            if not isinstance(value, str):
+                raise TypeError(f"Incorrect passed value: {value} , expected string values.")
+        return "".join(f"{value}," for value in values)
+
+
+priorities = _Priorities("MULTI_DEVICE_PRIORITIES")
+id = Property("DEVICE_ID", str)
 full_name = Property("FULL_DEVICE_NAME", writable=False)
 architecture = Property("DEVICE_ARCHITECTURE", writable=False)
 type = Property("DEVICE_TYPE", writable=False)

@@ -30,6 +30,16 @@ class _Enumeration(IntEnum):
         return f"<{self}: {int(self)}>"
 
 
+class _Entries:
+    """Members by their names, each with None for its description, as in classes of pybind11."""
+
+    def __get__(self, instance: object, owner: type[IntEnum]) -> dict[str, tuple[IntEnum, None]]:
+        return {name: (member, None) for name, member in owner.__members__.items()}
+
+
+setattr(_Enumeration, "__entries", _Entries())
+
+
 class CacheMode(_Enumeration):
     """What a model cache is optimized for."""
 
@@ -148,11 +158,11 @@ class Num:
     AUTO: Num
     NUMA: Num
 
-    def __init__(self, value: int) -> None:
+    def __init__(self, value: int = -1) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Num) and self.value == other.value
+        return self.value == (other.value if isinstance(other, Num) else other)
 
     def __hash__(self) -> int:
         return hash(self.value)

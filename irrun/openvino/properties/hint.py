@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from irrun.openvino.element_type import Type
 from irrun.openvino.properties._property import Property
 from irrun.openvino.properties.enumerations import (
     ExecutionMode,
@@ -35,19 +36,19 @@ __all__ = [
     "scheduling_core_type",
 ]
 
-inference_precision = Property("INFERENCE_PRECISION_HINT")
-model_priority = Property("MODEL_PRIORITY")
-performance_mode = Property("PERFORMANCE_HINT")
-enable_cpu_pinning = Property("ENABLE_CPU_PINNING")
-enable_cpu_reservation = Property("ENABLE_CPU_RESERVATION")
-scheduling_core_type = Property("SCHEDULING_CORE_TYPE")
-model_distribution_policy = Property("MODEL_DISTRIBUTION_POLICY")
-enable_hyper_threading = Property("ENABLE_HYPER_THREADING")
-execution_mode = Property("EXECUTION_MODE_HINT")
-num_requests = Property("PERFORMANCE_HINT_NUM_REQUESTS")
+inference_precision = Property("INFERENCE_PRECISION_HINT", Type)
+model_priority = Property("MODEL_PRIORITY", Priority)
+performance_mode = Property("PERFORMANCE_HINT", PerformanceMode)
+enable_cpu_pinning = Property("ENABLE_CPU_PINNING", bool)
+enable_cpu_reservation = Property("ENABLE_CPU_RESERVATION", bool)
+scheduling_core_type = Property("SCHEDULING_CORE_TYPE", SchedulingCoreType)
+model_distribution_policy = Property("MODEL_DISTRIBUTION_POLICY", set)
+enable_hyper_threading = Property("ENABLE_HYPER_THREADING", bool)
+execution_mode = Property("EXECUTION_MODE_HINT", ExecutionMode)
+num_requests = Property("PERFORMANCE_HINT_NUM_REQUESTS", int, minimum=0)
 model = Property("MODEL_PTR")
-allow_auto_batching = Property("ALLOW_AUTO_BATCHING")
-dynamic_quantization_group_size = Property("DYNAMIC_QUANTIZATION_GROUP_SIZE")
-kv_cache_precision = Property("KV_CACHE_PRECISION")
-activations_scale_factor = Property("ACTIVATIONS_SCALE_FACTOR")
+allow_auto_batching = Property("ALLOW_AUTO_BATCHING", bool)
+dynamic_quantization_group_size = Property("DYNAMIC_QUANTIZATION_GROUP_SIZE", int, minimum=0)
+kv_cache_precision = Property("KV_CACHE_PRECISION", Type)
+activations_scale_factor = Property("ACTIVATIONS_SCALE_FACTOR", float)
 compiled_blob = Property("COMPILED_BLOB")

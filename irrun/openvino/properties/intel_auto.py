@@ -16,10 +16,10 @@ __all__ = [
     "schedule_policy",
 ]
 
-device_bind_buffer = Property("DEVICE_BIND_BUFFER")
-enable_startup_fallback = Property("ENABLE_STARTUP_FALLBACK")
-enable_runtime_fallback = Property("ENABLE_RUNTIME_FALLBACK")
-schedule_policy = Property("SCHEDULE_POLICY")
+device_bind_buffer = Property("DEVICE_BIND_BUFFER", bool)
+enable_startup_fallback = Property("ENABLE_STARTUP_FALLBACK", bool)
+enable_runtime_fallback = Property("ENABLE_RUNTIME_FALLBACK", bool)
+schedule_policy = Property("SCHEDULE_POLICY", SchedulePolicy)
 devices_utilization_threshold = Property("DEVICES_UTILIZATION_THRESHOLD")
 perf_curve_table = Property("PERF_CURVE_TABLE")
-low_power_device = Property("LOW_POWER_DEVICE")
+low_power_device = Property("LOW_POWER_DEVICE", str)

@@ -12,6 +12,6 @@ __all__ = [
     "tbb_partitioner",
 ]
 
-denormals_optimization = Property("CPU_DENORMALS_OPTIMIZATION")
-sparse_weights_decompression_rate = Property("CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE")
-tbb_partitioner = Property("TBB_PARTITIONER")
+denormals_optimization = Property("CPU_DENORMALS_OPTIMIZATION", bool)
+sparse_weights_decompression_rate = Property("CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE", float)
+tbb_partitioner = Property("TBB_PARTITIONER", TbbPartitioner)

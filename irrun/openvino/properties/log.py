@@ -10,4 +10,4 @@ __all__ = [
     "level",
 ]
 
-level = Property("LOG_LEVEL")
+level = Property("LOG_LEVEL", Level)

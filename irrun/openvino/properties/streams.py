@@ -10,4 +10,4 @@ __all__ = [
     "num",
 ]
 
-num = Property("NUM_STREAMS")
+num = Property("NUM_STREAMS", int)
