@@ -24,6 +24,7 @@ from irrun.openvino_genai.perf_metrics import RawPerfMetrics as RawPerfMetrics
 from irrun.openvino_genai.perf_metrics import SummaryStats as SummaryStats
 from irrun.openvino_genai.results import DecodedResults as DecodedResults
 from irrun.openvino_genai.results import EncodedResults as EncodedResults
+from irrun.openvino_genai.settings import draft_model as draft_model
 from irrun.openvino_genai.streamers import StreamerBase as StreamerBase
 from irrun.openvino_genai.streamers import TextStreamer as TextStreamer
 from irrun.openvino_genai.tokenizer import TokenizedInputs as TokenizedInputs
@@ -57,7 +58,7 @@ _ABSENT = frozenset(
     Text2SpeechPipeline Text2VideoPipeline TextParserStreamer TextRerankPipeline TorchGenerator UNet2DConditionModel
     VLLMParserWrapper VLMDecodedResults VLMPerfMetrics VLMPipeline VLMPipelineBase VLMRawPerfMetrics
     VideoGenerationConfig VideoGenerationPerfMetrics VideoGenerationResult VideoMetadata WhisperWordTiming
-    ZImageTransformer2DModel draft_model
+    ZImageTransformer2DModel
     """.split()  # noqa: SIM905
 )
 

@@ -86,6 +86,9 @@ def keep_default(value: Any) -> Any:
     return value
 
 
+#: Options of proposals from the prompt or a draft model, which change how fast greedy tokens are found, not which.
+_PROPOSALS = ("assistant_confidence_threshold", "max_ngram_size", "num_assistant_tokens")
+
 #: The options, with their defaults and conversions.
 Options = Mapping[str, tuple[Any, Callable[[Any], Any]]]
 
@@ -353,7 +356,7 @@ class GenerationConfig(_Attributes):
         known = {field.name for field in fields(generation.GenerationConfig)}
         for name, (default, _) in self._OPTIONS.items():
             value = getattr(self, name)
-            if value in (default, UNLIMITED):
+            if value in (default, UNLIMITED) or (name in _PROPOSALS and self.is_greedy_decoding()):
                 continue
             if name not in known and name not in ("apply_chat_template", "logprobs"):
                 raise RuntimeError(f"irrun does not provide the option {name} of GenerationConfig")

@@ -7,12 +7,41 @@ from pathlib import Path
 from typing import Any
 
 from irrun.openvino.config import Config, parse_device
+from irrun.openvino.errors import translate_errors
 from irrun.runtime.options import RunSettings
 
-__all__ = ["find_model", "make_settings"]
+__all__ = ["DraftModel", "draft_model", "find_model", "make_settings"]
 
 #: Properties of OpenVINO GenAI that do not concern the device and change no result.
-_IGNORED = ("ATTENTION_BACKEND", "scheduler_config", "prompt_lookup", "MAX_PROMPT_LEN", "MIN_RESPONSE_LEN")
+_IGNORED = (
+    "ATTENTION_BACKEND",
+    "scheduler_config",
+    "prompt_lookup",
+    "draft_model",
+    "MAX_PROMPT_LEN",
+    "MIN_RESPONSE_LEN",
+)
+
+
+class DraftModel:
+    """A small model that proposes tokens. irrun does not run it: greedy tokens are the same without proposals."""
+
+
+@translate_errors
+def draft_model(models_path: str | Path, device: str = "", **kwargs: Any) -> DraftModel:
+    """Return the model that proposes tokens, for the argument `draft_model` of `LLMPipeline`.
+
+    Args:
+        models_path: The folder of the model.
+        device: Its device.
+        **kwargs: Properties of the device.
+
+    Raises:
+        RuntimeError: The folder has no model, or the device or a property is unknown.
+    """
+    find_model(Path(models_path), "openvino_model.xml")
+    make_settings(device or "CPU", kwargs)
+    return DraftModel()
 
 
 def make_settings(device: str, properties: Mapping[str, Any]) -> RunSettings:
@@ -27,9 +56,11 @@ def make_settings(device: str, properties: Mapping[str, Any]) -> RunSettings:
     """
     if not isinstance(device, str):
         raise TypeError(f"device is {device!r}; expected a str")
-    for name in ("draft_model", "adapters"):
-        if properties.get(name) is not None:
-            raise RuntimeError(f"irrun does not provide {name} of OpenVINO GenAI")
+    if properties.get("adapters") is not None:
+        raise RuntimeError("irrun does not provide adapters of OpenVINO GenAI")
+    draft = properties.get("draft_model")
+    if draft is not None and not isinstance(draft, DraftModel):
+        raise TypeError(f"draft_model is {draft!r}; expected what openvino_genai.draft_model returns")
     config = Config({}, parse_device(device))
     config.update({name: value for name, value in properties.items() if name not in _IGNORED})
     threads = int(config.get("INFERENCE_NUM_THREADS") or 0) or None

@@ -381,8 +381,32 @@ def test_other_names_are_errors_that_say_so():
         own.VLMPipeline  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         own.nothing  # noqa: B018
-    with pytest.raises(RuntimeError, match="irrun does not provide draft_model"):
-        own.LLMPipeline(EXAMPLE, "CPU", draft_model=object())
+    with pytest.raises(RuntimeError, match="irrun does not provide adapters"):
+        own.LLMPipeline(EXAMPLE, "CPU", adapters=object())
+
+
+def test_greedy_texts_are_the_same_with_proposed_tokens(folder, genai):
+    expected = genai.LLMPipeline(folder, "CPU", **CACHE_F32).generate(PROMPT, max_new_tokens=20)
+    config = genai.GenerationConfig()
+    config.max_new_tokens, config.num_assistant_tokens, config.max_ngram_size = 20, 5, 3
+    pipe = genai.LLMPipeline(folder, "CPU", prompt_lookup=True, **CACHE_F32)
+    texts: list[str] = []
+    assert pipe.generate(PROMPT, config, texts.append) == expected
+    assert "".join(texts) == expected
+    draft = genai.draft_model(folder, "CPU", **CACHE_F32)
+    pipe = genai.LLMPipeline(folder, "CPU", draft_model=draft, **CACHE_F32)
+    assert pipe.generate(PROMPT, max_new_tokens=20, num_assistant_tokens=4) == expected
+
+
+def test_proposed_tokens_need_greedy_texts_and_a_model(folder, tmp_path):
+    with pytest.raises(RuntimeError, match="does not provide the option num_assistant_tokens"):
+        own.LLMPipeline(folder, "CPU").generate(PROMPT, max_new_tokens=2, num_assistant_tokens=4, do_sample=True)
+    with pytest.raises(RuntimeError, match="Could not find a model in the directory"):
+        own.draft_model(tmp_path)
+    with pytest.raises(RuntimeError, match="Unsupported property UNKNOWN"):
+        own.draft_model(folder, UNKNOWN=1)
+    with pytest.raises(TypeError, match=r"expected what openvino_genai\.draft_model returns"):
+        own.LLMPipeline(folder, "CPU", draft_model=object())
 
 
 def test_all_names_of_openvino_genai_are_known():
