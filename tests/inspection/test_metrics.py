@@ -241,6 +241,14 @@ def test_ulps_are_counted_across_zero(codes, other, name, ulps):
     assert measure(a, b).max_ulps == measure(b, a).max_ulps == ulps
 
 
+def test_ulps_of_either_sign_count():
+    near, far = np.float32([1e-45, -3e-45, 0.0, 2]), np.float32([-1e-45, -1e-45, -0.0, 2])
+    assert measure(near, far).max_ulps == 2
+    assert measure(near, np.float32([-1e-45, -8e-45, -0.0, 2])).max_ulps == 4
+    assert measure(near, np.float32([-8e-45, -3e-45, -0.0, 2])).max_ulps == 7
+    assert measure(np.float64([1, -INF]), np.float64([1, -1.7976931348623157e308])).max_ulps == 1
+
+
 def test_ulps_are_those_of_the_narrower_type():
     one = np.float32([1])
     assert measure(one + np.float32(2**-10), one.astype(np.float16)).max_ulps == 1
