@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import irrun
 from irrun.shapes import DynamicDimension, PartialShape, parse_dimension
 
 
@@ -72,3 +73,10 @@ def test_numbers_of_too_many_digits_are_rejected_with_a_short_message(text):
     with pytest.raises(ValueError, match="invalid dimension") as error:
         parse_dimension(text)
     assert len(str(error.value)) < 200
+
+
+def test_compatibility_of_other_values_is_an_error():
+    with pytest.raises(TypeError, match=r"the shape is 3, expected a list of integers"):
+        irrun.PartialShape([1, 2]).is_compatible(3)
+    with pytest.raises(TypeError, match=r"expected a list of integers"):
+        irrun.PartialShape(["1..3"]).is_compatible(["a"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -339,3 +340,14 @@ def test_debugger_without_breakpoints_prints_or_saves_the_outputs(folder, capsys
     assert (code, err) == (0, "the run ended without reaching a breakpoint\n")
     assert out.splitlines()[0].split() == ["output", "type", "shape", "range", "first", "values"]
     assert call(capsys, *arguments, "-o", "y.npy")[1] == "wrote y.npy\n"
+
+
+def test_texts_of_several_prompts_are_separated_by_lines(capsys):
+    pytest.importorskip("regex")
+    folder = Path(__file__).parents[2] / "examples" / "text_generation"
+    code, out, _ = call(capsys, "generate", folder, "Once there was", "A cat", "--max-new-tokens", "4")
+    assert code == 0
+    first, middle, second, *_ = [*out.split("\n"), ""]
+    assert first
+    assert not middle
+    assert second

@@ -9,6 +9,7 @@ from ir_text import graph, layer, net, port, write
 import irrun
 from irrun import openvino as ov
 from irrun.data.axes import find_batch_axes, find_roles
+from irrun.data.generated import GeneratedInput
 from irrun.data.load import LoadOptions, load_inputs
 from irrun.openvino import opset13 as ops
 
@@ -301,3 +302,20 @@ def test_public_models_run_on_random_inputs_of_dynamic_sizes(data, tmp_path):
         model.reshape([-1, 3, -1, -1])
         (value,) = load_inputs(["random"], model).values()
         assert value.shape == (1, 3, size, size)
+
+
+def test_indices_of_the_second_output_of_a_layer_are_within_its_size(build):
+    def gather(x, indices):
+        first, second = ops.variadic_split(x, ops.constant(np.array(0)), ops.constant(np.array([1, 40]))).outputs()
+        return [first, ops.gather(second, indices, ops.constant(np.array(0)))]
+
+    model = build(gather, x=(F32, [41, 3]), indices=(np.int64, [200]))
+    assert load(model)["indices"].max() in range(30, 40)
+
+
+def test_the_first_input_is_drawn_by_default(build):
+    model = build(ops.relu, x=(F32, [2, 3]))
+    spec = GeneratedInput("random")
+    np.testing.assert_array_equal(
+        spec.generate((2, 3), model.inputs[0], 5), spec.generate((2, 3), model.inputs[0], 5, position=0)
+    )

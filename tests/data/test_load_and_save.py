@@ -19,6 +19,7 @@ from irrun.data.save import save_outputs
 from irrun.data.storable import to_storable
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
+from irrun.limits import limit_allocations
 
 SHAPES = [*[(name, (2, 3)) for name in ELEMENT_TYPES], ("f32", ()), ("f32", (0, 3)), ("string", ()), ("i64", (0,))]
 
@@ -286,3 +287,11 @@ def test_image_options_without_images_are_reported(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
     with pytest.raises(irrun.InputError, match="apply to image files only"):
         irrun.load_inputs([f"{tmp_path}/x.npy"], model.inputs, mean=1)
+
+
+def test_memory_of_strings_is_that_of_the_longest_one():
+    strings = np.array(["a" * 1000, *[""] * 999], object)
+    with limit_allocations(4_000_000):
+        assert to_storable(strings).nbytes == 4_000_000
+    with limit_allocations(3_999_999), pytest.raises(irrun.InputError, match=r"4 bytes|bytes, expected at most"):
+        to_storable(strings)

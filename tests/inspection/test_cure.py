@@ -14,7 +14,7 @@ from inspection.graphs import Row, make_model
 from irrun.data.labels import read_labels
 from irrun.inspection import Cure, find_cure
 from irrun.inspection.cure import LOWEST_DB, rate_outputs
-from irrun.inspection.cured_model import make_cured_model, measure_in_openvino
+from irrun.inspection.cured_model import _make_name, make_cured_model, measure_in_openvino
 from irrun.ir.constant import Constant
 from irrun.ir.graph import Edge, Layer, Port
 from irrun.ir.model import Model
@@ -552,3 +552,10 @@ def test_gain_of_scales_for_each_channel_is_stated(kind, transposed):
     assert float(advice.split("gain ")[1].split()[0]) == pytest.approx(gain, abs=0.1)
     assert advice.endswith("less than the layers in floating point")
     assert not [text for text in find_cure(exact, better, [x], 1).advice if "per-channel" in text]
+
+
+def test_names_of_new_layers_are_unique():
+    taken = {"a"}
+    names = [_make_name("a", "b", taken) for _ in range(3)]
+    assert len({*names, "a"}) == 4
+    assert taken == {*names, "a"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import irrun
 from inspection.graphs import Row, make_model
 from irrun.inspection import compare
+from irrun.inspection.torch_reference import is_torch
 
 W1 = np.float32([[1, 0.5], [0.25, -1]])
 W2 = np.float32([[0.5, 0.25], [1, -0.5]])
@@ -165,3 +167,9 @@ def test_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(irrun.InputError, match="requires PyTorch: pip install torch"):
         compare(make_network(), make_module(), X)
+
+
+def test_only_programs_with_a_signature_are_exported_programs():
+    assert not is_torch(SimpleNamespace(module=lambda: None))
+    assert not is_torch(SimpleNamespace(graph_signature=None))
+    assert is_torch(SimpleNamespace(module=lambda: None, graph_signature=None))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from irrun.element_types import ElementType
+from irrun.inspection.comparison import OutputComparison
 from irrun.inspection.ignored import find_unspecified
 from irrun.inspection.metrics import INCOMPARABLE, Metrics
 from irrun.inspection.rounding import (
@@ -29,7 +30,7 @@ from irrun.inspection.verdicts import (
     is_one_level,
 )
 from irrun.inspection.widen import widen_attributes
-from irrun.ir.graph import Layer
+from irrun.ir.graph import Layer, Port
 
 INF, NAN = math.inf, math.nan
 LAYER = Layer(1, "layer", "Add", "opset1")
@@ -392,3 +393,16 @@ def test_integers_have_no_rounding_error():
     assert get_basic_rounding(np.int32([1]), 0.5) is EXACT
     assert get_basic_rounding(np.float32([2, 4]), 0.0) == Rounding(0.0, 2.5, 2**-23)
     assert get_basic_rounding(np.float32([2, 4]), 0.5) == Rounding(0.0, 2.5, 0.5)
+
+
+def test_sensitivity_of_results_of_other_shapes_is_unknown():
+    """Equal elements differ after a change of their inputs by rounding errors, so that there are more unique ones."""
+    layer = Layer(1, "unique", "Unique", "opset10", {"sorted": "true"}, [Port(0)], [Port(i) for i in range(1, 5)])
+    values = np.array([1, 1, 2], np.float32)
+    outputs = [np.array([1, 2], np.float32), *[np.zeros(2, np.int64)] * 3]
+    assert RoundingEstimator(0.0).measure_sensitivity(layer, [values], outputs) is None
+    assert RoundingEstimator(0.0).measure_sensitivity(layer, [values[1:]], outputs) is not None
+
+
+def test_outputs_belong_to_the_first_run_by_default():
+    assert OutputComparison("y", None, 0.0, False).run == 0

@@ -108,3 +108,9 @@ def test_failures_of_specialized_kernels_are_counted(tmp_path):
     (fallback,) = request.fallbacks
     assert fallback.failures == 2
     assert "out of bounds" in fallback.reason
+
+
+def test_requests_need_an_instrument(tmp_path):
+    compiled = irrun.compile_model(write(tmp_path, chain("Relu")))
+    with pytest.raises(irrun.InputError, match=r"instrument is .*expected an Instrument"):
+        compiled.create_infer_request(object())

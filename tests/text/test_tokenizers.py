@@ -65,10 +65,11 @@ def make_models(name, folder):
 
 
 def to_comparable(value):
-    """Return an output as a list; OpenVINO shows bytes that are not UTF-8 as U+FFFD."""
+    """Return an output as a list: OpenVINO shows bytes that are not UTF-8 as U+FFFD, without zeros at the end."""
     if value.dtype != object and value.dtype.kind != "U":
         return value.dtype.str, value.tolist()
-    return [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in value.reshape(-1).tolist()]
+    texts = [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in value.reshape(-1).tolist()]
+    return [text.rstrip("\0") for text in texts]
 
 
 def check_models(reference, compiled, inputs):
