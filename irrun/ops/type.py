@@ -6,6 +6,7 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
+from irrun.limits import check_scratch
 from irrun.ops._support.conversion import convert
 from irrun.ops._support.numerics import Array, is_integer
 from irrun.ops._support.registry import op
@@ -18,6 +19,8 @@ __all__ = [
     "string_tensor_unpack_15",
 ]
 
+#: The bytes of a string besides its text, and of its range as integers of Python.
+STRING_BYTES = 152
 #: Element types that ConvertPromoteTypes accepts.
 PROMOTABLE = frozenset(
     (
@@ -177,7 +180,7 @@ def _find_common_integer(
 @op(
     "StringTensorPack",
     since=15,
-    scratch=4.25,
+    scratch=0,
     kind="movement",
     shape="infer_packed_strings",
     folding="linear",
@@ -209,6 +212,8 @@ def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     if invalid.any():
         begin, end = begins[invalid][0], ends[invalid][0]
         raise InputError(f"string range [{begin}, {end}) is invalid for {symbols.size} bytes of text")
+    total = int(ends.sum(dtype=np.int64) - begins.sum(dtype=np.int64))
+    check_scratch(STRING_BYTES * begins.size + 2 * total + symbols.size)
     text = symbols.tobytes()
     strings = np.empty(begins.size, object)
     strings[:] = [

@@ -350,6 +350,11 @@ CASES = [
         (draw(1, 2, 10, 10), make_regions(200000, 10)),
         {"pooled_h": 2, "pooled_w": 1, "spatial_scale": 1.0},
     ),
+    (
+        "StringTensorPack-15",
+        (np.arange(100000, dtype=np.int32), np.arange(1, 100001, dtype=np.int32), np.full(100000, 97, np.uint8)),
+        {},
+    ),
     ("GroupedMatMul-17", (draw(5, 1), draw(1, 500000, 1), np.array([5])), {}),
     ("ReduceMean-1", (draw(1000, 1000), make_i64()), {}),
     ("Broadcast-3", (draw(1, 1000), make_i64(1000, 1000)), {"mode": "numpy"}),
