@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError
+from irrun.openvino import opset13 as ops
+from irrun.openvino import opset16
 from irrun.ops._support import registry
 from irrun.ops.sparse import (
     embedding_bag_offsets_15,
@@ -172,3 +174,10 @@ def test_sparse_fill_empty_rows_matches_specification():
 def test_invalid_inputs_are_reported(call):
     with pytest.raises(InputError):
         call()
+
+
+def test_number_of_filled_rows_is_dynamic():
+    values, indices = ops.parameter([3], np.float32), ops.parameter([3, 2], np.int64)
+    shape, default = ops.constant(i64(5, 4)), ops.constant(np.float32(0))
+    filled = opset16.sparse_fill_empty_rows(values, shape, indices, default)
+    assert [str(output.get_partial_shape()) for output in filled.outputs()] == ["[?,2]", "[?]", "[5]"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from irrun.deadlines import Deadline, end_at
 from irrun.errors import InputError, TimeLimitError
+from irrun.ops._support import registry
 from irrun.text.reuse import reuse
 from text.strings import run, to_ragged, to_strings
 
@@ -253,3 +256,44 @@ def test_models_are_reused_as_long_as_their_arrays_are_equal():
     changing[0] = 5
     assert reuse(build, [changing], 3) == ([5, 1, 2], 3)
     assert calls == [1, 2, 2, 3, 3]
+
+
+DEFAULTS = {
+    "BPETokenizer": {
+        "byte_fallback": False,
+        "cache_capacity": 20000,
+        "end_suffix": "",
+        "fuse_unk": False,
+        "suffix_indicator": "",
+        "unk_token": "",
+    },
+    "CaseFold": {"encoding": "utf-8", "lower": True},
+    "CharsMapNormalization": {
+        "add_dummy_prefix": False,
+        "case_fold": False,
+        "escape_whitespaces": False,
+        "nmt": False,
+        "normalization_form": "",
+        "remove_extra_whitespaces": True,
+    },
+    "NormalizeUnicode": {"normalization_form": "NFD"},
+    "RaggedToDense": {"m_pad_max_length": False, "pad_right": True},
+    "RegexNormalization": {"global_replace": True},
+    "RegexSplit": {"behaviour": "remove", "invert": False, "max_splits": -1},
+    "SentencepieceTokenizer": {"add_bos": False, "add_eos": False, "alpha": 1.0, "nbest_size": 0, "reverse": False},
+    "StringTensorPack": {"mode": "begins_ends"},
+    "StringTensorUnpack": {"mode": "begins_ends"},
+    "Truncate": {"m_num_inputs": 0},
+    "UTF8Validate": {"replace_mode": False},
+    "UnigramTokenizer": {"byte_fallback": False, "fuse_unk": False, "min_score": math.inf, "unk_token_id": 0},
+    "VocabDecoder": {"skip_tokens": []},
+    "WordpieceTokenizer": {"max_bytes_per_word": 100, "suffix_indicator": "##"},
+}
+
+
+def test_omitted_attributes_are_those_of_openvino_tokenizers():
+    """Its headers and constructors state them."""
+    operations = [o for o in registry.list_operations() if o.kernel.__module__.startswith("irrun.ops.text.")]
+    assert len(operations) == 33
+    found = {o.type: {a.name: a.default for a in o.attributes if not a.required} for o in operations}
+    assert {name: defaults for name, defaults in found.items() if defaults} == DEFAULTS
