@@ -56,11 +56,14 @@ def apply_pruning_transformation(model: Model) -> None:
 
 
 def apply_fused_names_cleanup(model: Model) -> None:
-    """Do nothing: irrun does not record the names of fused layers.
+    """Remove the names of fused layers, which irrun does not record, from a model.
 
     Args:
-        model: The model.
+        model: The model, which is modified.
     """
+    for node in model.get_ops():
+        for name in [name for name in node._rt_info if name.startswith("fused_names")]:
+            del node._rt_info[name]
 
 
 def compress_quantize_weights_transformation(model: Model) -> None:

@@ -43,15 +43,18 @@ class Core:
         Args:
             model: The path of an .xml, its content as bytes or text, or a stream.
             weights: A path, bytes, a tensor or a stream; None or an empty path for the .bin next to the .xml.
-            config: Properties, which are validated only.
+            config: Properties, which are validated only. The folder CACHE_DIR is created.
 
         Raises:
             RuntimeError: A file cannot be read or is invalid.
+            TypeError: The model is of another type.
         """
         from irrun.ir.file_kinds import is_onnx
         from irrun.ir.reader import read_model
 
-        Config(config)
+        folder = Config(config).values.get("CACHE_DIR")
+        if folder:
+            os.makedirs(folder, exist_ok=True)
         source = _to_model_source(model)
         if isinstance(source, bytes) and is_onnx(source):
             weights = None  # OpenVINO accepts any, and reads none
@@ -89,7 +92,13 @@ class Core:
         merged = Config(self._configs[device].values, device)
         merged.update(config)
         if not isinstance(model, Model):
-            model = self.read_model(model, weights)
+            try:
+                model = self.read_model(model, weights)
+            except TypeError:
+                raise RuntimeError(
+                    f"Path: '{model}' does not exist. Please provide valid model's path either as a string, bytes or "
+                    "pathlib.Path"
+                ) from None
         return CompiledModel(model, merged, self._operations)
 
     def import_model(self, model_stream: Any, device_name: str, config: Any = None) -> CompiledModel:
@@ -127,18 +136,20 @@ class Core:
         """Add an operation.
 
         Args:
-            extension: A class derived from `Op`, an `irrun.Operation`, or a list of these.
+            extension: A class derived from `Op`, an `irrun.Operation`, or a list of these. Extensions that add no
+                operation have no effect.
 
         Raises:
             RuntimeError: A path to a library was passed, which irrun cannot use.
         """
-        from irrun.openvino.custom_operation import make_operation
+        from irrun.openvino.custom_operation import Extension, OpExtension, make_operation
 
         if isinstance(extension, (list, tuple)):
             for item in extension:
                 self.add_extension(item)
             return
-        self._operations.append(make_operation(extension))
+        if isinstance(extension, OpExtension) or not isinstance(extension, Extension):
+            self._operations.append(make_operation(extension))
 
     # -- devices
 
@@ -235,7 +246,7 @@ def _to_model_source(model: Any) -> Any:
     try:
         path = Path(model)
     except TypeError:
-        raise RuntimeError(f"Incompatible type of a model: {type(model)}") from None
+        raise TypeError(f"Provided python object type {type(model)} isn't supported as 'model' argument.") from None
     if not path.exists():
         raise RuntimeError(f'Could not open the file: "{path}"')
     return path

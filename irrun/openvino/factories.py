@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from irrun.openvino.element_type import to_element_type
-from irrun.openvino.node import ConstOutput, Node, as_outputs, create_node, make_binary, make_constant
+from irrun.openvino.node import (
+    ConstOutput,
+    Node,
+    as_outputs,
+    create_node,
+    make_binary,
+    make_constant,
+    make_unconnected_node,
+)
 from irrun.openvino.shape import PartialShape
 from irrun.openvino.signatures import SIGNATURES
 from irrun.openvino.variables import Variable
@@ -112,7 +120,7 @@ def make_read_value(
     """Create a ReadValue.
 
     Args:
-        init_value: The initial value, or None. It may be omitted before a variable.
+        init_value: The initial value, or None. It may be omitted before a variable or the name of one.
         variable_id: The variable, or its name.
         variable_type: The element type of a variable that is given by its name.
         variable_shape: Its shape.
@@ -120,6 +128,8 @@ def make_read_value(
     """
     if isinstance(init_value, Variable):
         init_value, variable_id = None, init_value
+    elif isinstance(init_value, str):
+        init_value, variable_id, variable_type, variable_shape = None, init_value, variable_id, variable_type
     if isinstance(variable_id, Variable):
         info = variable_id.info
         variable_id, variable_type, variable_shape = info.variable_id, info.data_type, info.data_shape
@@ -137,14 +147,21 @@ def make_read_value(
     return node
 
 
-def make_assign(new_value: Any, variable_id: str | Variable, name: str | None = None) -> Node:
-    """Create an Assign.
+def make_assign(new_value: Any = None, variable_id: str | Variable | None = None, name: str | None = None) -> Node:
+    """Create an Assign. Without arguments, it has no inputs and outputs.
 
     Args:
         new_value: The value that the variable is assigned.
         variable_id: The variable, or its name.
         name: The friendly name.
+
+    Raises:
+        TypeError: The variable is missing.
     """
+    if new_value is None:
+        return make_unconnected_node("Assign", "opset6")
+    if variable_id is None:
+        raise TypeError(f"assign(): incompatible constructor arguments. Invoked with: {new_value!r}")
     identifier = variable_id.get_id() if isinstance(variable_id, Variable) else str(variable_id)
     node = Node("Assign", "opset6", as_outputs([new_value]), {"variable_id": identifier}, name)
     source = node._sources[0]

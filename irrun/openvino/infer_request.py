@@ -147,7 +147,7 @@ class InferRequest:
                 self._pending -= 1
                 self._condition.notify_all()
             raise
-        if userdata is not None or inputs is not None:
+        if userdata is not None:
             self._userdata = userdata
         self._compiled._executor.submit(self._run_async)
 
@@ -283,7 +283,7 @@ class InferRequest:
     # -- inputs and outputs
 
     def _set_inputs(self, inputs: Any, share_inputs: bool) -> None:
-        for port, value in iterate_inputs(inputs, self._compiled.inputs):
+        for port, value in iterate_inputs(inputs, self._compiled.inputs, share_inputs):
             tensor = convert_value(value, port, share_inputs)
             _check_shape(port, tensor._shape, is_set=isinstance(value, Tensor))
             self._batches.pop(port, None)

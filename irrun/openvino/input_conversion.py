@@ -16,12 +16,13 @@ from irrun.openvino.tensor import Tensor
 __all__ = ["convert_value", "iterate_inputs"]
 
 
-def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput]) -> Iterator[tuple[ConstOutput, Any]]:
+def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput], share: bool = False) -> Iterator[tuple[ConstOutput, Any]]:
     """Yield each port that the caller sets, with its value.
 
     Args:
         inputs: An array, a tensor, a number, a sequence, a mapping, or None.
         ports: The inputs of the model.
+        share: Whether tensors may use the memory of arrays, on which the text of an error depends.
 
     Raises:
         RuntimeError: An input does not exist.
@@ -33,10 +34,10 @@ def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput]) -> Iterator[tuple[
         inputs = list(inputs.values())
     if isinstance(inputs, Mapping):
         for key, value in inputs.items():
-            yield _find_port(key, value, ports), value
+            yield _find_port(key, ports, share), value
     elif isinstance(inputs, (list, tuple)):
         for i, value in enumerate(inputs):
-            yield _find_port(i, value, ports), value
+            yield _find_port(i, ports, share), value
     elif isinstance(inputs, (np.ndarray, np.generic, Tensor, str, bytes, int, float)) or hasattr(inputs, "__array__"):
         if len(ports) != 1:
             raise RuntimeError(
@@ -47,7 +48,7 @@ def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput]) -> Iterator[tuple[
         raise TypeError(f"Incompatible inputs of type: {type(inputs)}")
 
 
-def _find_port(key: Any, value: Any, ports: Sequence[ConstOutput]) -> ConstOutput:
+def _find_port(key: Any, ports: Sequence[ConstOutput], share: bool) -> ConstOutput:
     if isinstance(key, str):
         for port in ports:
             if key in port.names:
@@ -65,7 +66,9 @@ def _find_port(key: Any, value: Any, ports: Sequence[ConstOutput]) -> ConstOutpu
             if port == key:
                 return port
         raise RuntimeError(f"Cannot find tensor for port {key!r}")
-    raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
+    if share:
+        raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
+    raise TypeError(f"Incompatible key type for input: {key}")
 
 
 def _fit(array: np.ndarray[Any, Any], port: ConstOutput) -> np.ndarray[Any, Any]:

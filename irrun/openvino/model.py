@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from irrun.errors import IrrunError
 from irrun.ir.model import Model as IrModel
 from irrun.ir.weights import Weights
 from irrun.openvino import graph_conversion
@@ -33,9 +34,18 @@ class Model:
         sinks: The Assigns. It may be omitted: `Model(results, parameters, name)`.
         parameters: The Parameters.
         name: The name.
+        variables: Variables besides those of the ReadValues.
     """
 
-    def __init__(self, results: Any, sinks: Any = None, parameters: Any = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        results: Any,
+        sinks: Any = None,
+        parameters: Any = None,
+        name: str | None = None,
+        *,
+        variables: Iterable[Variable] = (),
+    ) -> None:
         if isinstance(results, Model):
             self.__dict__ = results.__dict__
             return
@@ -52,7 +62,7 @@ class Model:
             results = results.outputs() if isinstance(results, Node) else [results]
         self._results: list[Node] = [_make_result(result) for result in results]
         self._sinks: list[Node] = [sink if isinstance(sink, Node) else sink.node for sink in sinks or []]
-        self._variables: list[Variable] = []
+        self._variables: list[Variable] = list(variables)
         self._rt_info: dict[str, Any] = {}
         self._weights = Weights()
         self._path: Path | None = None
@@ -94,6 +104,10 @@ class Model:
         return (
             f"<Model: '{self.get_friendly_name()}'\ninputs[\n{show(self.inputs)}\n]\noutputs[\n{show(self.outputs)}\n]>"
         )
+
+    def _get_raw_address(self) -> int:
+        """Return a number that identifies the model."""
+        return id(self.__dict__)
 
     def __enter__(self) -> Model:
         return self
@@ -241,9 +255,16 @@ class Model:
             return by_source[0] if by_source else _find_node(self._results, value._node)
         return _find_node(self._results, value)
 
-    def get_sink_index(self, sink: Node) -> int:
-        """Return the index of an Assign, or -1."""
-        return _find_node(self._sinks, sink)
+    def get_sink_index(self, sink: Any) -> int:
+        """Return the index of an Assign, which is passed as a node or its output, or -1.
+
+        Raises:
+            TypeError: It is neither a node nor an output.
+        """
+        node = sink.get_node() if isinstance(sink, ConstOutput) else sink
+        if not isinstance(node, Node):
+            raise TypeError("Incorrect argument type. Sink node is expected as argument.")
+        return _find_node(self._sinks, node)
 
     # -- nodes
 
@@ -398,9 +419,13 @@ class Model:
             TypeError: An argument has the wrong type.
         """
         new_shapes: list[tuple[Node, PartialShape]] = []
+        for variable, shape in (variables_shapes or {}).items():
+            if not isinstance(variable, str):
+                raise TypeError(f"Incorrect key type {type(variable)} to reshape a model, expected values as str.")
+            _to_shape(shape)
         if isinstance(partial_shape, Mapping):
             for key, shape in partial_shape.items():
-                new_shapes.append((self._find_input(key), PartialShape(shape)))
+                new_shapes.append((self._find_input(key), _to_shape(shape)))
         elif isinstance(partial_shape, (PartialShape, Shape, list, tuple, str)):
             if len(self._parameters) != 1:
                 raise RuntimeError("reshape() with one shape requires a model with one input")
@@ -442,9 +467,8 @@ class Model:
         if isinstance(key, (int, str)):
             found: Node = self.input(key).node
             return found
-        raise TypeError(
-            f"Incorrect key type {type(key)} to reshape a model, expected keys as openvino.Output, int or str."
-        )
+        shown = f"<class 'openvino._pyopenvino.op.{key._type}'>" if isinstance(key, Node) else type(key)
+        raise TypeError(f"Incorrect key type {shown} to reshape a model, expected keys as openvino.Output, int or str.")
 
     @translate_errors
     def validate_nodes_and_infer_types(self) -> None:
@@ -531,14 +555,30 @@ class Model:
         Args:
             output_tensors: The tensors that the results are written to.
             input_tensors: The tensors of the inputs.
+
+        Raises:
+            RuntimeError: The inputs do not fit the model, or a kernel failed.
         """
         from irrun.runtime.request import CompiledModel
 
         compiled = CompiledModel(self._to_ir(), optimize=False, precision="declared")
         values = {i: tensor._to_values() for i, tensor in enumerate(input_tensors)}
-        for tensor, result in zip(output_tensors, compiled(values).to_tuple(), strict=True):
+        try:
+            results = compiled(values).to_tuple()
+        except IrrunError as error:
+            raise RuntimeError(f"Cannot evaluate model! {error}") from error
+        for tensor, result in zip(output_tensors, results, strict=True):
             tensor._assign(result)
         return True
+
+
+def _to_shape(value: Any) -> PartialShape:
+    if not isinstance(value, (PartialShape, Shape, list, tuple, str)):
+        raise TypeError(
+            f"Incorrect value type {type(value)} to reshape a model, expected values as openvino.PartialShape, str, "
+            "list or tuple."
+        )
+    return PartialShape(value)
 
 
 def _make_result(value: Any) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -41,9 +42,10 @@ class PortData:
         rt_info: Runtime information.
         rt_info_text: The `rt_info` element of the port in the file, or None.
         value: What is known about its value, from which shapes are inferred; None if it was not inferred.
+        stated: Bounds and symbols of its elements that were set, by name. No shape rule reads them.
     """
 
-    __slots__ = ("element_type", "names", "rt_info", "rt_info_text", "shape", "value")
+    __slots__ = ("element_type", "names", "rt_info", "rt_info_text", "shape", "stated", "value")
 
     def __init__(
         self,
@@ -58,6 +60,7 @@ class PortData:
         self.rt_info: dict[str, Any] = {}
         self.rt_info_text = rt_info_text
         self.value: Value | None = None
+        self.stated: dict[str, Any] = {}
 
 
 _counter = itertools.count(1)
@@ -461,6 +464,40 @@ class DescriptorTensor:
     def get_partial_shape(self) -> PartialShape:
         """Return the shape, which may be dynamic."""
         return self._port.partial_shape
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return (math.prod(self.shape) * self.element_type.bitwidth + 7) // 8
+
+    def get_lower_value(self) -> Any:
+        """Return the tensor of lower bounds that was set."""
+        return self._get_stated("lower")
+
+    def set_lower_value(self, value: Any) -> None:
+        """Set a tensor of lower bounds."""
+        self._port._data.stated["lower"] = value
+
+    def get_upper_value(self) -> Any:
+        """Return the tensor of upper bounds that was set."""
+        return self._get_stated("upper")
+
+    def set_upper_value(self, value: Any) -> None:
+        """Set a tensor of upper bounds."""
+        self._port._data.stated["upper"] = value
+
+    def get_value_symbol(self) -> list[Any]:
+        """Return the symbols of the elements that were set."""
+        return list(self._port._data.stated.get("symbols", ()))
+
+    def set_value_symbol(self, symbols: Iterable[Any]) -> None:
+        """Set the symbols of the elements."""
+        self._port._data.stated["symbols"] = list(symbols)
+
+    def _get_stated(self, name: str) -> Any:
+        if name not in self._port._data.stated:
+            raise RuntimeError("Tensor was not initialized.")
+        return self._port._data.stated[name]
 
     @property
     def shape(self) -> Shape:

@@ -99,8 +99,16 @@ def test_functions_of_utils_are_attributes(ov: Any) -> None:
         (lambda ov: import_submodule(ov, "passes").Manager().register_pass(5), TypeError, "Invoked with:"),
         (lambda ov: make_model(ov).add_outputs(0), TypeError, "a value to add as output."),
         (lambda ov: make_model(ov).add_outputs([0, 0]), TypeError, "a value to add as output at index 0"),
+        (lambda ov: make_model(ov).get_sink_index(0), TypeError, "Sink node is expected as argument."),
+        (lambda ov: make_model(ov).reshape({0: [2]}, {0: [2]}), TypeError, "Incorrect key type <class 'int'>"),
+        (lambda ov: make_model(ov).reshape({0: [2]}, {"v": range(3)}), TypeError, "type <class 'range'>"),
+        (lambda ov: make_model(ov).reshape({make_model(ov).input().node: [2]}), TypeError, "op.Parameter'> to reshape"),
+        (lambda ov: evaluate_wrong_shape(ov), RuntimeError, "Cannot evaluate model!"),
+        (lambda ov: ov.Core().read_model(3), TypeError, "object type <class 'int'> isn't supported"),
+        (lambda ov: ov.Core().compile_model(3, "CPU"), RuntimeError, "Path: '3' does not exist."),
+        (lambda ov: run_with_key(ov, False), TypeError, "Incompatible key type for input: 0.5"),
+        (lambda ov: run_with_key(ov, True), TypeError, "Unsupported key type: <class 'float'>"),
     ],
-    ids=["minimum", "maximum", "dimension", "shape", "pass", "output", "outputs"],
 )
 def test_errors_say_what_programs_look_for(ov: Any, call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind) as raised:
@@ -182,6 +190,91 @@ def test_weights_beside_onnx_are_ignored(ov: Any) -> None:
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "graph", info[:1], info[1:])
     model = ov.Core().read_model(onnx.helper.make_model(graph).SerializeToString(), ov.Tensor(np.uint8, []))
     assert model.input().any_name == "x"
+
+
+def evaluate_wrong_shape(ov: Any) -> None:
+    """Evaluate a model of one number for two."""
+    make_model(ov).evaluate([ov.Tensor(np.float32, [1])], [ov.Tensor(np.float32, [2])])
+
+
+def run_with_key(ov: Any, share_inputs: bool) -> None:
+    """Run a model with a key that is not one of an input."""
+    request = ov.compile_model(make_model(ov), "CPU").create_infer_request()
+    request.infer({0.5: np.zeros(1, np.float32)}, share_inputs=share_inputs)
+
+
+def test_variables_are_read_without_initial_values(irrun_ov: Any) -> None:
+    ov = irrun_ov  # OpenVINO crashes without an initial value
+    ops, util = import_submodule(ov, "opset13"), import_submodule(ov, "op.util")
+    info = util.VariableInfo()
+    info.variable_id, info.data_shape, info.data_type = "total", ov.PartialShape([2]), ov.Type.f32
+    variable = util.Variable(info)
+    assert list(ops.read_value("total", np.float32, [2]).get_output_shape(0)) == [2]
+    data = ops.parameter([2], np.float32, name="data")
+    total = ops.add(ops.read_value(variable), data)
+    assign = ops.assign(total, variable)
+    model = ov.Model(
+        results=[ops.result(total)],
+        sinks=[assign.output(0)],
+        parameters=[data],
+        variables=[variable],
+        name="sum",
+    )
+    assert model.get_sink_index(assign.output(0)) == 0
+    empty = ops.assign()
+    model.add_sinks([empty])
+    assert (empty.get_type_name().lower(), empty.get_output_size()) == ("assign", 0)
+    assert model.get_sink_index(empty) == 1
+    model.remove_sink(empty)
+    assert model._get_raw_address() != make_model(ov)._get_raw_address()
+    request = ov.compile_model(model, "CPU").create_infer_request()
+    assert [request.infer([np.ones(2, np.float32)])[0].tolist() for _ in range(2)] == [[1, 1], [2, 2]]
+
+
+def test_userdata_of_callbacks_stay_until_others_are_passed(ov: Any) -> None:
+    request = ov.compile_model(make_model(ov), "CPU").create_infer_request()
+    calls: list[Any] = []
+    request.set_callback(calls.append, "first")
+    for userdata in (None, "second"):
+        request.start_async([np.zeros(1, np.float32)], userdata)
+        request.wait()
+    assert calls == ["first", "second"]
+
+
+def test_descriptions_of_tensors_keep_bounds_and_symbols(ov: Any) -> None:
+    tensor = make_model(ov).input().get_tensor()
+    symbols = [ov.Symbol()]
+    assert (tensor.size, tensor.get_value_symbol()) == (4, [])
+    tensor.set_lower_value(ov.Tensor(np.zeros(1, np.float32)))
+    tensor.set_upper_value(ov.Tensor(np.ones(1, np.float32)))
+    tensor.set_value_symbol(symbols)
+    assert (tensor.get_lower_value().data[0], tensor.get_upper_value().data[0]) == (0, 1)
+    assert len(tensor.get_value_symbol()) == 1
+
+
+def test_reading_creates_the_folder_of_the_cache(ov: Any, tmp_path: Path) -> None:
+    ov.serialize(make_model(ov), tmp_path / "model.xml")
+    ov.Core().read_model(tmp_path / "model.xml", config={"CACHE_DIR": str(tmp_path / "cache")})
+    assert (tmp_path / "cache").is_dir()
+
+
+def test_names_of_fused_layers_are_removed(ov: Any) -> None:
+    model = make_model(ov)
+    for node in model.get_ops():
+        node.get_rt_info()["fused_names_0"] = "layer"
+    import_submodule(ov, "_offline_transformations").apply_fused_names_cleanup(model)
+    assert all(len(node.get_rt_info()) == 0 for node in model.get_ops())
+
+
+def test_extensions_without_operations_are_accepted(ov: Any) -> None:
+    class Nothing(ov.Extension):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+
+    core = ov.Core()
+    core.add_extension(Nothing())
+    core.add_extension([Nothing(), Nothing()])
+    assert core.compile_model(make_model(ov), "CPU").input(0).any_name == "data"
 
 
 def make_model(ov: Any) -> Any:
