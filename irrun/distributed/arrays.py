@@ -68,9 +68,7 @@ def _map_batches(path: str, data: Any, options: MapOptions) -> Any:
     if is_bag:
         run = replace(run, shape=_infer_shape(run, None, declared))
         blocks = [library.delayed(lambda samples: run(np.stack(list(samples))))(part) for part in data.to_delayed()]
-        return da.concatenate(
-            [da.from_delayed(b, (np.nan, *run.shape), dtype) for b in blocks], allow_unknown_chunksizes=True
-        )
+        return da.concatenate([da.from_delayed(b, (np.nan, *run.shape), dtype) for b in blocks])
     batch = min(options.batch, max(shape[0], 1)) if shape else options.batch
     array = data if isinstance(data, da.Array) else da.from_array(data, chunks=(batch, *data.shape[1:]))
     array = array.rechunk((batch, *array.shape[1:]))

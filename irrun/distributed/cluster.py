@@ -84,7 +84,7 @@ def _create_client(stack: ExitStack, scheduler: str | None, workers: int | None)
                 client = library.Client(scheduler)
             return stack.enter_context(client)
         except Exception as error:  # for each form of an address that is wrong, another one
-            raise InputError(f"cannot connect to the scheduler: {error or type(error).__name__}") from None
+            raise InputError(f"cannot connect to the scheduler: {str(error) or type(error).__name__}") from None
     security = make_security()
     try:
         with block_interrupts(), _collect_before():

@@ -137,7 +137,7 @@ def open_array(path: str) -> Any:
 
         return zarr.open_array(path, mode="r")
     except Exception as error:  # broken metadata of an array fails in many ways
-        raise InputError(f"cannot read {path}: {error or type(error).__name__}") from None
+        raise InputError(f"cannot read {path}: {str(error) or type(error).__name__}") from None
 
 
 def find_source(text: str) -> Source:
