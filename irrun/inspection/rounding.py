@@ -64,7 +64,9 @@ class Rounding:
     def _scale(self, reference: Array, factor: float) -> Array:
         with np.errstate(all="ignore"):
             magnitudes = np.abs(widen(reference))
-            return np.asarray(np.nan_to_num(factor * np.maximum(magnitudes, self.magnitude), posinf=np.inf))
+            limits = factor * np.maximum(magnitudes, self.magnitude)
+            # A number is no approximation of infinity.
+            return np.where(np.isfinite(magnitudes) & ~np.isnan(limits), limits, 0.0)
 
 
 #: For values that are not floating-point numbers: no error is accepted.

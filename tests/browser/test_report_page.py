@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from ir_text import chain, write
 
 from browser.pages import (
     EXAMPLE,
@@ -38,6 +39,18 @@ def deep_report(tmp_path_factory):
 @pytest.fixture(scope="module")
 def broken_report(tmp_path_factory):
     return write_broken_report(tmp_path_factory.mktemp("broken"))
+
+
+def test_values_of_another_shape_stand_out(visit, tmp_path):
+    path = tmp_path / "shape.html"
+    model = write(tmp_path, chain("Relu", "Exp", "Negative"))
+    against = {"layer3": np.zeros((3, 2), np.float32)}
+    path.write_text(make_report(model, [np.ones((2, 3), np.float32)], against=against), encoding="utf-8")
+    page = visit(path).page
+    assert "other shape" in page.inner_text("#nodes .selected")
+    assert "other shape" in page.inner_text("#panel .causes li")
+    assert "inf" not in page.inner_text("#panel .causes li")
+    assert page.locator("#legend .gradient").count() == 1
 
 
 def test_page_opens_at_the_layer_that_adds_most_of_the_error(visit, broken_report):

@@ -96,6 +96,20 @@ def test_large_tolerances_do_not_hide_wrong_outputs():
     assert compare(path, {"a": np.exp(X) * np.float32(1.0005)}, X, factor=1e6).agrees
 
 
+def test_numbers_in_place_of_infinities_are_errors():
+    model = make_chain(("Exp", {}), ("Relu", {}))
+    values = {"a": np.exp(X), "b": np.exp(X)}
+    assert compare(model, values, X).agrees
+    values["a"][1, 2] = np.inf
+    result = compare(model, values, X)
+    assert [layer.key for layer in result.causes] == ["a", "b"]
+    x = X * np.float32(1000)
+    with np.errstate(over="ignore"):
+        values = {"a": np.exp(x), "b": np.exp(x)}
+    assert np.isinf(values["a"]).any()
+    assert compare(model, values, x).agrees
+
+
 def test_type_changes_are_errors_unless_both_are_floating_point():
     def convert(kind):
         return make_chain(("Convert", {"destination_type": kind}))

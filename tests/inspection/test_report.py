@@ -125,6 +125,25 @@ def test_errors_are_those_of_compare(report, text):
         assert error["own"]["db"] == (None if compared.own.is_exact else pytest.approx(compared.own.sqnr_db, abs=0.01))
 
 
+def test_values_of_another_shape_are_called_so(tmp_path):
+    path = write(tmp_path, chain("Relu", "Exp"))
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    data = collect_report(path, x, against={"layer1": np.zeros((3, 2), np.float32)}).to_json()
+    (cause,) = data["reference"]["causes"]
+    assert (cause["key"], cause["own"]) == ("layer1", {"db": -1000.0, "abs": "inf"})
+    data = collect_report(path, x, against={"layer1": np.full((2, 3), np.inf, np.float32)}).to_json()
+    assert data["reference"]["causes"][0]["own"] == {"db": -999.0, "abs": "inf"}
+
+
+def test_generated_names_are_left_out_beside_the_name_of_a_file(tmp_path):
+    x = np.zeros((2, 3), np.float32)
+    path = write(tmp_path, chain("Relu").replace('<net name="', '<net name="Model12" comment="', 1), name="small")
+    model = irrun.read_model(path)
+    assert collect_report(model, x).to_json()["model"]["names"] == ["small.xml"]
+    model.graph.name = "classifier"
+    assert collect_report(model, x).to_json()["model"]["names"] == ["small.xml", "classifier"]
+
+
 def test_times_are_those_of_kernels_in_the_optimized_run(report):
     data = report.to_json()
     times = data["times"]

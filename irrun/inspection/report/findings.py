@@ -95,10 +95,16 @@ def describe_reference(structure: Structure, comparison: Comparison) -> dict[str
     }
 
 
+#: Stands for the SQNR of values of different shapes.
+OTHER_SHAPE = -1000.0
+
+
 def _describe_metrics(metrics: Metrics) -> dict[str, Any]:
     """Return an error for JSON: the SQNR in dB, null if the values are equal, and the largest difference."""
     if metrics.is_exact:
         return {"db": None, "abs": 0}
+    if not metrics.same_shape:
+        return {"db": OTHER_SHAPE, "abs": "inf"}
     largest = float(f"{metrics.max_abs:.4g}")
     return {"db": _limit_decibels(metrics.sqnr_db), "abs": largest if np.isfinite(largest) else str(largest)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from irrun.inspection.connections import ConnectionTable, Source
@@ -171,6 +172,8 @@ class Structure:
 def name_model(model: Model) -> list[str]:
     """Return the name of a model's file, with its folder if the name is generic, and the model's name if it differs.
 
+    Names such as "Model27", which OpenVINO generates, say nothing beside that of a file.
+
     Args:
         model: The model.
     """
@@ -178,7 +181,8 @@ def name_model(model: Model) -> list[str]:
     if model.path is not None:
         path = model.path.absolute() if model.path.stem in GENERIC_STEMS else model.path
         names.append(f"{path.parent.name}/{path.name}" if path.stem in GENERIC_STEMS else path.name)
-    if model.name and (model.path is None or model.name != model.path.stem):
+    is_generated = model.path is not None and re.fullmatch(r"Model\d+", model.name or "")
+    if model.name and not is_generated and (model.path is None or model.name != model.path.stem):
         names.append(model.name)
     return [shorten(name, 200) for name in names or ["model"]]
 

@@ -53,7 +53,7 @@ function describeCause(cause) {
   const { layer, key, type, reason, own, contribution, since, rank } = cause;
   const isSelected = selection.node && selection.node === layerNodes[layer];
   const name = layerNodes[layer] ? createLink(layer, key, cause.tag) : create("span", {}, key);
-  const sizes = [`own error ${formatDecibels(own.db)}, up to ${formatNumber(own.abs)}`];
+  const sizes = [own.db <= -1000 ? formatError(own) : `own error ${formatError(own, ", up to")}`];
   if (contribution !== null) sizes.push(`outputs with this error alone: ${formatDecibels(contribution)}`);
   return create(
     "li",

@@ -67,11 +67,17 @@ function formatBytes(bytes) {
 
 const formatCount = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
-/** Returns an error: the SQNR in dB, or "equal". */
+/** Returns an error: the SQNR in dB, "equal" or "other shape". */
 function formatDecibels(db) {
   if (db === null) return "equal";
+  if (db <= -1000) return "other shape";
   if (db <= -999) return "-inf dB";
   return `${db.toFixed(1)} dB`;
+}
+
+/** Returns an error with the largest difference, if both are numbers. */
+function formatError({ db, abs }, title = ", largest difference") {
+  return formatDecibels(db) + (db === null || db <= -1000 ? "" : `${title} ${formatNumber(abs)}`);
 }
 
 const formatShape = (shape) => (Array.isArray(shape) ? `[${shape.join(",")}]` : shape ?? "");

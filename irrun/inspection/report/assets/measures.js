@@ -194,11 +194,14 @@ function readNode(node, measure = coloring.measure) {
 /** Finds the bounds of the chosen measure. Groups may exceed them. */
 function updateScale() {
   const values = [];
+  let isExtreme = false; // errors that are not a number of dB
   for (const node of layerNodes) {
     const value = node && coloring.measure.read(node.layer);
-    if (typeof value === "number" && value > -999) values.push(value);
+    if (typeof value !== "number") continue;
+    if (value > -999) values.push(value);
+    else isExtreme = true;
   }
-  coloring.hasValues = values.length > 0 || (coloring.measure.scale === "error" && worstInside[coloring.measure.id].size > 0);
+  coloring.hasValues = values.length > 0 || isExtreme || (coloring.measure.scale === "error" && worstInside[coloring.measure.id].size > 0);
   coloring.low = values.reduce((a, b) => Math.min(a, b), Infinity);
   coloring.high = values.reduce((a, b) => Math.max(a, b), -Infinity);
   if (coloring.measure.scale === "linear") coloring.low = 0;

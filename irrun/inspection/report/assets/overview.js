@@ -47,7 +47,7 @@ function describeReference() {
   if (!reference) return [];
   const rows = reference.outputs.map(({ name, error, agrees }) => [
     name,
-    error ? `${formatDecibels(error.db)}, largest difference ${formatNumber(error.abs)}${agrees ? "" : " (differs)"}` : "missing",
+    error ? `${formatError(error)}${agrees ? "" : " (differs)"}` : "missing",
   ]);
   const matched = `${reference.matched} of ${formatCount(reference.total, "layer")} matched`;
   return [

@@ -153,13 +153,12 @@ function describeErrors(number) {
   const errors = getErrors(number);
   if (!data.reference) return [];
   if (!errors) return [section("Error", create("p.muted", {}, "The reference has no matching layer."))];
-  const format = ({ db, abs }) => (db === null ? "equal" : `${formatDecibels(db)}, largest difference ${formatNumber(abs)}`);
   return [
     section(
       "Error",
       createFacts([
-        ["Own", format(errors.own)],
-        ["Accumulated", format(errors.accumulated)],
+        ["Own", formatError(errors.own)],
+        ["Accumulated", formatError(errors.accumulated)],
         ["Verdict", errors.verdict],
         ["Reason", errors.reason],
       ]),
