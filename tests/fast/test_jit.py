@@ -270,6 +270,30 @@ def test_attention_agrees_with_the_plain_kernel(mask):
     np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)
 
 
+def test_attention_to_keys_of_subnormal_weights_agrees_with_the_plain_kernel():
+    from irrun.fast.jit.attention import AttentionKernel
+
+    rng = np.random.default_rng(0)
+    inputs: list[Any] = [rng.normal(size=(2, 37, 20)).astype(np.float32) for _ in range(3)]
+    mask = np.where(rng.random((37, 37)) < 0.5, np.float32(-100), np.float32(0))
+    mask[3] = -100
+    kernel = AttentionKernel([None] * 4, False)
+    result = run_with_threads(lambda: kernel(*inputs, mask))
+    query, key, value = inputs
+    expected = scaled_dot_product_attention_13(query, key, value, mask, causal=False)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)
+    inputs[2][:, 5], mask[:, 5] = np.nan, -90  # a key with little weight, not excluded
+    assert np.isnan(kernel(*inputs, mask)).all()
+
+
+def test_softmax_keeps_subnormal_results():
+    from irrun.fast.jit.kernels import SoftmaxKernel
+
+    x = np.array([[0, -90, -100, -120]], np.float32)
+    result = SoftmaxKernel(2)(x)
+    np.testing.assert_allclose(result, np.exp(x.astype(np.float64)), rtol=0.02, atol=1e-45)
+
+
 def test_addresses_are_those_of_the_first_elements():
     from irrun.fast.jit.addresses import get_address
 

@@ -89,7 +89,7 @@ class AttentionKernel(CompiledKernel):
     def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernels."""
         compile_product()
-        compile_softmax()
+        compile_softmax(keeps_subnormal=False)
         kinds = ("full", "column") if self._has_mask or self._is_causal else ("",)
         for expression in (*[_make_expression(kind, self._mask_step) for kind in kinds], Expression()):
             get_epilogue_address(expression)
@@ -279,7 +279,7 @@ class _Plan:
         result_places = scores, packed[1], SCRATCH, result, table, epilogues[1]
         return [
             Call(compile_product(), (*places, rows, self.size, row_sizes[0], columns, columns, 0, columns)),
-            Call(compile_softmax(), (scores, scores, 0, rows, columns)),
+            Call(compile_softmax(keeps_subnormal=False), (scores, scores, 0, rows, columns)),
             Call(compile_product(), (*result_places, rows, columns, columns, size, row_sizes[1], 0, size)),
         ]
 

@@ -36,6 +36,8 @@ F32 = np.dtype(np.float32)
 
 #: Elements of a part that a thread computes at least, and parts at most.
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
+#: The logarithm of the smallest normal number.
+MIN_EXPONENT = float(np.log(np.finfo(np.float32).tiny))
 #: Vectors that are summed up independently, since each addition waits for the one before.
 SUMS = 4
 
@@ -105,10 +107,16 @@ def sum_row(f: Function, length: Value, compute: Callable[[Value, Value | None],
 
 
 @functools.cache
-def compile_softmax() -> Kernel:
-    """Return the kernel that computes the softmax of rows, which may be the result themselves."""
+def compile_softmax(keeps_subnormal: bool = True) -> Kernel:
+    """Return the kernel that computes the softmax of rows, which may be the result themselves.
+
+    Args:
+        keeps_subnormal: Whether exponentials below the smallest normal number are kept instead of 0. Products of them
+            take a hundred times as long as others.
+    """
     integers = ("first", "last", "length")
-    f = Function("softmax", [("data", "ptr"), ("result", "ptr"), *((n, "i64") for n in integers)], get_lanes())
+    name = "softmax" if keeps_subnormal else "attention_softmax"
+    f = Function(name, [("data", "ptr"), ("result", "ptr"), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
     length = p["length"]
 
@@ -126,7 +134,10 @@ def compile_softmax() -> Kernel:
         def exponentiate(
             position: Value, mask: Value | None, target: Value = target, largest: Value = largest
         ) -> Value:
-            value = Vectors(f).exp(load(position, mask) - largest)
+            exponent = load(position, mask) - largest
+            value = Vectors(f).exp(exponent)
+            if not keeps_subnormal:
+                value = f.select(f.compare("olt", exponent, MIN_EXPONENT), f.coerce(0.0, f.vector), value)
             f.store(value, f.offset(target, position), mask)
             return value
 
