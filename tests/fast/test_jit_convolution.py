@@ -62,6 +62,33 @@ def test_tiles_agree_with_the_plain_kernel(name):
     convolve_case(name, run_with_threads)
 
 
+@pytest.mark.parametrize(("stride", "pads"), [(1, 0), (2, 0), (2, 3), (3, 1)])
+@pytest.mark.parametrize("length", [7, 700, 2300])
+def test_long_rows_are_divided_into_blocks(length, stride, pads):
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ConvolutionKernel
+
+    rng = np.random.default_rng(length)
+    attributes = {"strides": [stride], "dilations": [2], "pads_begin": [pads], "pads_end": [pads]}
+    data = rng.normal(size=(2, 160, length)).astype(np.float32)
+    filters = rng.normal(size=(2, 13, 80, 3)).astype(np.float32)
+    kernel = ConvolutionKernel(filters, attributes, (Step("Relu", (0,)),), [])
+    result = run_with_threads(lambda: kernel(data))
+    expected: Any = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes)
+    magnitude = group_convolution_1(np.abs(data), np.abs(filters), **attributes)
+    assert np.all(np.abs(result - np.maximum(expected, 0)) <= 242 * EPSILON * magnitude)
+
+
+def test_blocks_of_a_long_row_fit_into_the_cache():
+    from irrun.fast.jit.convolution_plan import PANEL_SIZE, Geometry, Plan
+
+    geometry = Geometry((1, 3199), (1, 3), (1, 2), (1, 1), (0, 0), (0, 0))
+    plan = Plan(geometry, 512, 512, 1)
+    assert plan.panel_size <= PANEL_SIZE
+    assert [block.first for block in plan.blocks[1:]] == [block.last for block in plan.blocks[:-1]]
+    assert (plan.blocks[0].first, plan.blocks[-1].last) == (0, 1599)
+
+
 @pytest.mark.parametrize("count", [*range(1, 120), 196, 222, 400, 784, 3136])
 def test_tiles_cover_all_pixels(count):
     from irrun.fast.jit.compiler import get_lanes

@@ -122,16 +122,21 @@ class DirectConvolution:
         if geometry.is_pointwise:
             return []
         plane, columns = math.prod(geometry.size), plan.columns
-        rows = block.last - block.first + geometry.halo[0]
+        rows = plan.count_copied(block)
         step = rows * columns * len(geometry.phases)
         first, last = channels
         source = make_base(0).move(4 * (index * self.in_channels + first) * plane)
         calls = []
         for i, (y, x) in enumerate(geometry.phases):
             target = panel.move(4 * (first * step + i * rows * columns))
-            first_row = block.first * geometry.strides[0] + y - geometry.pads_begin[0]
-            lines = (first_row, geometry.strides[0], rows, *geometry.size)
-            line = (x - geometry.pads_begin[1], geometry.strides[1], columns)
+            first_row, first_column = y - geometry.pads_begin[0], x - geometry.pads_begin[1]
+            if geometry.is_line:
+                lines = (first_row, 1, 1, *geometry.size)
+                line = (first_column + block.first * geometry.strides[1], geometry.strides[1], rows)
+            else:
+                first_row += block.first * geometry.strides[0]
+                lines = (first_row, geometry.strides[0], rows, *geometry.size)
+                line = (first_column, geometry.strides[1], columns)
             calls.append(Call(compile_packing(), (source, target, last - first, plane, step, *lines, *line)))
         return calls
 
@@ -152,7 +157,7 @@ class DirectConvolution:
         if geometry.is_pointwise:
             panel = make_base(0).move(4 * (index * self.in_channels * plane + block.first))
         else:
-            rows = block.last - block.first + geometry.halo[0]
+            rows = plan.count_copied(block)
         offsets = plan.offsets[rows]
         addresses = (panel, get_address(offsets), get_address(self.weights[index % self.groups]))
         products = (get_address(block.tiles), SCRATCH, plan.length, int(not plan.is_direct))

@@ -76,6 +76,11 @@ class Geometry:
         return tuple((y, x) for y in rows for x in columns)
 
     @property
+    def is_line(self) -> bool:
+        """Whether all windows are one row, of one row of the data."""
+        return self.size[0] == self.kernel[0] == self.output[0] == 1 and not self.pads_begin[0]
+
+    @property
     def is_pointwise(self) -> bool:
         """Whether each window is one element, in place."""
         return self.kernel == self.strides == (1, 1) and self.pads_begin == self.pads_end == (0, 0)
@@ -83,11 +88,11 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Block:
-    """Neighboring rows of windows, or neighboring windows of pointwise convolutions, of one image and group.
+    """Neighboring rows of windows, or neighboring windows of pointwise convolutions or lines, of one image and group.
 
     Attributes:
-        first: The first row of windows.
-        last: The row after the last.
+        first: The first row of windows, or window.
+        last: The one after the last.
         tiles: Their tiles; see `divide_pixels`.
     """
 
@@ -106,7 +111,7 @@ class Plan:
         part_count: The number of parts of all images and groups that should be made.
         is_shared: Whether rows are copied once for all sections.
         is_direct: Whether the results of a tile are completed and stored at once.
-        offsets: For each number of rows in the panel, the offsets of the input channels and taps.
+        offsets: For each number of rows in the panel, or of elements of a line, the offsets of channels and taps.
         columns: Elements between rows of windows.
         row_size: Windows of a row.
         panel_size: Elements of the panel of a block.
@@ -124,7 +129,7 @@ class Plan:
         self._row_tiles = -(-out_channels // get_tile()[0])
         # The lines of all channels would be in the same few sets of the cache.
         is_aliased = height * width % ALIASED_SIZE == 0 and out_channels >= get_tile()[0]
-        self.is_direct = geometry.halo[1] == 0 and not is_aliased
+        self.is_direct = (geometry.halo[1] == 0 or geometry.is_line) and not is_aliased
         if geometry.is_pointwise:
             # Windows need not be divided at the ends of rows.
             self.row_size, self.columns, self.panel_size = 1, 1, 0
@@ -132,9 +137,13 @@ class Plan:
             self._divide_pixels(height * width)
             self.offsets = {0: np.arange(in_channels, dtype=np.int64) * (height * width)}
         else:
-            self.row_size, self.columns = width, width + geometry.halo[1]
-            self._divide_rows(height, images)
-            counts = {block.last - block.first + geometry.halo[0] for block in self.blocks}
+            if geometry.is_line:
+                self.row_size, self.columns = 1, 1
+                self._divide_line(width, images)
+            else:
+                self.row_size, self.columns = width, width + geometry.halo[1]
+                self._divide_rows(height, images)
+            counts = set(map(self.count_copied, self.blocks))
             self.offsets = {count: self._make_offsets(count) for count in counts}
         self.length = get_tile_size()
         if not self.is_direct:
@@ -198,15 +207,43 @@ class Plan:
         counts = {last - first for first, last in bounds}
         tiles = {count: divide_pixels(count * self.columns - geometry.halo[1]) for count in counts}
         self.blocks = [Block(first, last, tiles[last - first]) for first, last in bounds]
-        rows = max(counts)
-        self.panel_size = per_row * (rows + geometry.halo[0])
+        self.panel_size = per_row * (max(counts) + geometry.halo[0])
+        self._divide_parts(images)
+
+    def _divide_line(self, width: int, images: int) -> None:
+        """Divide the windows of a row, whose elements are copied to panels."""
+        geometry = self.geometry
+        per_column = self.in_channels * len(geometry.phases)
+        pixels = get_tile()[1] * get_lanes()
+        tiles = divide_pixels(width)
+        step = max(1, (PANEL_SIZE // per_column - geometry.halo[1]) // pixels)
+        if per_column * (width + geometry.halo[1]) <= MAX_UNDIVIDED_SIZE:
+            step = len(tiles)
+        block_count = -(-len(tiles) // step)
+        if self._row_tiles * block_count < self._part_count // 2:  # too few sections for all parts
+            block_count = min(len(tiles), -(-self._part_count // self._row_tiles))
+        self.blocks = []
+        for first, last in divide(len(tiles), block_count):
+            own = tiles[first:last].copy()
+            pixel = int(own[0, 0])
+            own[:, 0] -= pixel
+            self.blocks.append(Block(pixel, pixel + int(own[:, 2].sum()), own))
+        self.panel_size = per_column * max(map(self.count_copied, self.blocks))
+        self._divide_parts(images)
+
+    def _divide_parts(self, images: int) -> None:
+        """Divide the channels to sections and the blocks to parts."""
+        block_count = len(self.blocks)
         section_count = max(1, min(self._row_tiles, self._part_count // block_count))
         if section_count > 1 and self.panel_size * block_count * images > MAX_SHARED_SIZE:
             section_count = 1
         self.sections = self._divide_channels(section_count)
         self.is_shared = len(self.sections) > 1
-        part_count = min(block_count, self._part_count)
-        self.ranges = divide(block_count, part_count)
+        self.ranges = divide(block_count, min(block_count, self._part_count))
+
+    def count_copied(self, block: Block) -> int:
+        """Return the rows of each phase, or its elements in lines, that the windows of a block read."""
+        return block.last - block.first + self.geometry.halo[self.geometry.is_line]
 
     def _divide_channels(self, count: int) -> list[tuple[int, int]]:
         rows = get_tile()[0]
