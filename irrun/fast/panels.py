@@ -4,6 +4,7 @@ BLAS copies both matrices of a product to the order in which its kernels read th
 a few dozen rows. On processors with AVX-512, OpenBLAS multiplies matrices without copies if there are at most a million
 multiplications. Products are therefore divided into blocks of so many: some rows of the left matrix, and a panel of a
 few columns of the right one. Large constant weights are kept in panels, whose elements are consecutive in memory.
+Products of a hundred rows and more take so long that the copies do not matter: BLAS computes them at once.
 """
 
 from __future__ import annotations
@@ -32,14 +33,21 @@ MAX_MULTIPLICATIONS = 1_000_000
 MIN_DIVIDED = 6_000_000
 #: Columns of a panel. Rows are multiplied in groups of so many.
 WIDTH, ROW_GROUP = 64, 4
-#: Elements of rows at most, so that the product of a group and a panel needs no copies. Longer ones are divided.
-MAX_INNER = MAX_MULTIPLICATIONS // (ROW_GROUP * WIDTH)
+#: Elements of rows at most. Longer ones are divided: with fewer rows in a block, reading the panel takes longer than
+#: multiplying by it.
+MAX_INNER = 1024
 #: Weights of up to so many bytes are not copied to panels: their rows are read as fast from the cache.
 MAX_VIEWED_BYTES = 1 << 20
 #: Elements of the rows that are multiplied by all panels before the next rows are, so that they stay in the cache.
 MAX_ROW_ELEMENTS = 1 << 17
 #: Products with so many elements in the inner dimension take much longer than copying their results.
 MIN_COPIED_INNER = 256
+#: For so many rows, and so many multiplications, BLAS copies matrices in less time than divided products lose.
+MIN_WHOLE_ROWS, MIN_WHOLE_WORK = 96, 8_000_000
+#: So many elements in the inner dimension, rows and columns at least have products of two variable matrices for that.
+MIN_WHOLE_INNER, MIN_WHOLE_SIDE = 256, 48
+#: Parts of such products at most, for each of which BLAS copies one of the matrices.
+MAX_WHOLE_PARTS = 4
 #: Elements of a column that are copied at a time when panels are made.
 COPIED_ELEMENTS = 1 << 10
 
@@ -101,9 +109,10 @@ def multiply_in_blocks(a: Array, b: Array, out: Array) -> None:
         out: Array that the result is written to.
     """
     work = a.shape[-2] * b.shape[-2] * b.shape[-1]
-    is_small = work <= MAX_MULTIPLICATIONS or work * math.prod(a.shape[:-2]) < MIN_DIVIDED
+    is_whole = work <= MAX_MULTIPLICATIONS or work * math.prod(a.shape[:-2]) < MIN_DIVIDED
+    is_whole |= a.shape[-1] >= MIN_WHOLE_INNER and min(out.shape[-2:]) >= MIN_WHOLE_SIDE
     has_rows = a.strides[-1] == b.strides[-1] == out.strides[-1] == a.itemsize
-    if is_small or not has_rows or not has_small_kernels():
+    if is_whole or not has_rows or not has_small_kernels():
         np.matmul(a, b, out=out)
     else:
         _multiply_by_panels(a, *_view_panels(b, min(WIDTH, b.shape[-1])), out)
@@ -180,6 +189,8 @@ class PanelProduct:
         #: Rows of a block, and rows that are multiplied by all panels before the next ones are.
         self._block = _count_block_rows(inner, WIDTH)
         self._row_step = max(1, MAX_ROW_ELEMENTS // inner // self._block) * self._block
+        #: Whether BLAS reads the weights without another copy.
+        self._is_readable = weights.flags.aligned and 4 in weights.strides
         self._lock = make_lock()
         self._is_used = False
         #: The panels [panels, K, width] and the remaining columns [K, N % width].
@@ -198,11 +209,12 @@ class PanelProduct:
             rows: f32, shape [M, K].
             finish: What is applied to parts of the product.
         """
+        count, (inner, columns) = rows.shape[0], self.shape
+        is_whole = self._is_readable and count >= MIN_WHOLE_ROWS and count * inner * columns >= MIN_WHOLE_WORK
         panels = self._panels
-        if panels is None and self._is_used:
+        if panels is None and self._is_used and not is_whole:
             panels = self._make_panels()
         self._is_used = True
-        count, (inner, columns) = rows.shape[0], self.shape
         is_small = finish is None and count * inner * columns <= MAX_MULTIPLICATIONS
         if is_small and self._viewed is not None:
             product: Array = rows.dot(self._viewed)
@@ -212,8 +224,9 @@ class PanelProduct:
             _multiply_small(rows, *panels, result)
             return result
         rows = np.ascontiguousarray(rows)
-        parts = self._divide(count, panels is None)
-        step = count if panels is None else self._row_step
+        weights = self._original if self._viewed is None else self._viewed
+        parts = self._divide_whole(count) if is_whole else self._divide(count, panels is None)
+        step = count if panels is None or is_whole else self._row_step
 
         def multiply_part(part: int, out: Array | None = None) -> Array:
             lines, section = parts[part]
@@ -221,7 +234,9 @@ class PanelProduct:
             for start in within_time(range(0, len(product), step)):
                 target = product[start : start + step]
                 covered = slice(lines.start + start, lines.start + start + len(target))
-                if panels is None:
+                if is_whole:
+                    np.matmul(rows[covered], weights[:, section], out=target)
+                elif panels is None:
                     self._multiply_by_copies(rows[covered], section, target)
                 else:
                     numbers = slice(section.start // WIDTH, section.stop // WIDTH)
@@ -258,6 +273,14 @@ class PanelProduct:
                 if self._memory is not None:
                     self._memory.originals.count_copy(self._original.nbytes, self._original)
         return self._panels
+
+    def _divide_whole(self, count: int) -> list[tuple[slice, slice]]:
+        """Return the rows and the columns of each part that BLAS multiplies at once."""
+        inner, columns = self.shape
+        parts = min(count_parts(count, inner * columns), MAX_WHOLE_PARTS)
+        if count > columns:
+            return [(rows, slice(0, columns)) for rows in split_range(count, parts, WIDTH)]
+        return [(slice(0, count), section) for section in split_range(columns, parts, WIDTH)]
 
     def _divide(self, count: int, by_columns: bool) -> list[tuple[slice, slice]]:
         """Return the rows and the columns of each part."""

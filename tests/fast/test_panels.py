@@ -13,7 +13,13 @@ from irrun import blas
 from irrun.fast import panels
 from irrun.fast.matrix import PanelKernel
 from irrun.fast.packing import PackedMemory
-from irrun.fast.panels import MAX_MULTIPLICATIONS, MAX_VIEWED_BYTES, make_panel_product, multiply_in_blocks
+from irrun.fast.panels import (
+    MAX_MULTIPLICATIONS,
+    MAX_VIEWED_BYTES,
+    MIN_WHOLE_ROWS,
+    make_panel_product,
+    multiply_in_blocks,
+)
 from irrun.fast.specialization import CallSite, specialize
 from irrun.threads import use_threads
 
@@ -26,8 +32,9 @@ SHAPES = [
     (384, 768),
     (600, 700),
     (512, 513),
+    (1024, 70),
+    (1025, 80),
     (3906, 70),
-    (3907, 80),
     (7812, 70),
 ]
 
@@ -126,7 +133,7 @@ def test_no_block_exceeds_what_blas_multiplies_without_copies(monkeypatch):
         return matmul(a, b, out=out)
 
     products = {shape: make_panel_product(make_weights(shape), PackedMemory(1 << 30)) for shape in SHAPES[2:]}
-    left, right, out = make_floats((140, 4608)), make_floats((4608, 100)), np.empty((140, 100), np.float32)
+    left, right, out = make_floats((140, 4608)), make_floats((4608, 40)), np.empty((140, 40), np.float32)
     monkeypatch.setattr(np, "matmul", record_sizes)
 
     def check_sizes(size):
@@ -137,12 +144,34 @@ def test_no_block_exceeds_what_blas_multiplies_without_copies(monkeypatch):
         sizes.clear()
 
     for shape, product in products.items():
-        for rows in (1, 17, 333, 333):
+        for rows in (1, 17, MIN_WHOLE_ROWS - 1, MIN_WHOLE_ROWS - 1):
             product.multiply(make_floats((rows, shape[0])))
             check_sizes(rows * math.prod(shape))
     multiply_in_blocks(left, right, out)
-    check_sizes(140 * 4608 * 100)
+    check_sizes(140 * 4608 * 40)
     assert MAX_MULTIPLICATIONS // 2 < largest <= MAX_MULTIPLICATIONS
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+@pytest.mark.parametrize(("rows", "shape"), [(197, (768, 700)), (1500, (640, 512)), (3136, (96, 384))], ids=str)
+def test_products_of_many_rows_are_not_divided_into_blocks(rows, shape, is_transposed, monkeypatch):
+    weights, values = make_weights(shape, is_transposed), make_floats((rows, shape[0]), 1)
+    product = make_panel_product(weights, PackedMemory(1 << 30))
+    monkeypatch.setattr(panels, "_multiply_blocks", None)
+    with use_threads(1):
+        expected = product.multiply(values)
+    assert_is_product(expected, values, weights)
+    for count in (1, 2, 4):
+        with use_threads(count):
+            np.testing.assert_array_equal(product.multiply(values), expected)
+
+
+def test_weights_at_unaligned_places_are_not_read_by_blas():
+    values = make_floats((197, 768), 1)
+    weights = np.frombuffer(b"0" + make_floats((768, 700)).tobytes(), np.uint8)[1:].view(np.float32).reshape(768, 700)
+    product = make_panel_product(weights, PackedMemory(1 << 30))
+    assert not weights.flags.aligned
+    assert_is_product(product.multiply(values), values, weights.copy())
 
 
 @pytest.mark.parametrize(
