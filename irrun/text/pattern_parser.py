@@ -72,6 +72,8 @@ uideo uppercase upper variationselector vs whitespace space wspace xidcontinue x
 BINARY_PROPERTIES = frozenset(_BINARY_NAMES.split())
 #: Longest lookbehind, in characters, of a branch of variable length.
 MAX_LOOKBEHIND = 255
+#: Groups inside of each other.
+MAX_DEPTH = 100
 #: Characters of a class that `regex` reads in its own way.
 _PLAIN = frozenset(string.ascii_letters + string.digits)
 #: Most characters that a quantifier can repeat.
@@ -142,8 +144,8 @@ class _Parser:
     def parse_alternatives(self) -> tuple[str, int | None]:
         """Parse alternatives up to a closing parenthesis or the end."""
         self.depth += 1
-        if self.depth > 100:
-            raise PatternError("parentheses are nested too deeply")
+        if self.depth > MAX_DEPTH + 1:
+            raise UnsupportedPatternError(f"groups are nested more than {MAX_DEPTH} deep")
         outer, parts, widths = self.flags, [], []
         while True:
             text, width = self.parse_sequence(outer)
@@ -184,7 +186,7 @@ class _Parser:
     def parse_quantifier(self) -> tuple[str, int | None]:
         """Parse a quantifier; return it and the largest number of repetitions."""
         self.skip_space()
-        start, most = self.position, None
+        most = None
         if self.peek() in ("*", "+", "?"):
             text = self.peek()
             self.position += 1
@@ -198,7 +200,7 @@ class _Parser:
             most = high
         else:
             return "", 1
-        assert self.position > start
+        self.skip_space()
         if self.peek() in ("?", "+"):
             text += self.peek()
             self.position += 1
@@ -355,6 +357,10 @@ class _Parser:
             return r"\X", None, True
         if char == "N" and self.peek(4) != "N{U+":
             self.position += 1
+            position = self.position
+            if self.peek() == "{" and self.read_bounds() is None:
+                raise PatternError("unknown name of a character")
+            self.position = position
             return r"[^\n]", 1, True
         if char == "Q":
             self.position += 1
@@ -431,8 +437,6 @@ class _Parser:
             return self.parse_hexadecimal()
         if char in ("N", "o") and self.skip("{"):
             digits = self.take_until("}").strip(" ")
-            if char == "N" and not digits.startswith("U+"):
-                raise PatternError("unknown name of a character")
             return _make_char(digits[2:] if char == "N" else digits, 16 if char == "N" else 8)
         if char in "01234567":
             stop = self.position
@@ -446,7 +450,7 @@ class _Parser:
         return char
 
     def parse_hexadecimal(self) -> str:
-        """Parse up to two digits, or any number of digits in braces."""
+        """Parse one or two digits, or any number of digits in braces."""
         if self.skip("{"):
             return _make_char(self.take_until("}").strip(" "), 16)
         stop = self.position
@@ -454,7 +458,7 @@ class _Parser:
             stop += 1
         digits = self.pattern[self.position : stop]
         self.position = stop
-        return _make_char(digits or "0", 16)
+        return _make_char(digits, 16)
 
     def parse_property(self) -> tuple[bool, str]:
         """Parse `p{...}` or `pL`; return whether it is negated, and the content of a class."""
