@@ -266,6 +266,13 @@ def test_errors_name_the_node(node, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("operator", ["Hardmax", "LogSoftmax", "Softmax"])
+def test_axes_before_opset_13_are_axes_of_the_input(operator):
+    node = helper.make_node(operator, ["x"], ["y"], axis=2)
+    with pytest.raises(irrun.UnsupportedError, match="the axis is 2, expected one of a value of rank 2"):
+        read(make_model([node], {"x": (F32, [2, 3])}, {"y": (F32, None)}, opset=12))
+
+
 def test_invalid_tensors():
     model = make_network()
     model.graph.initializer[0].raw_data = b"1234"

@@ -297,7 +297,7 @@ def translate_softmax(node: Node) -> Value:
     x = node[0]
     if node.version >= 13:
         return op(node.type, x, axis=node.get_int("axis", -1))
-    shape, flat = shape_of(x), flatten(x, node.get_int("axis", 1))
+    shape, flat = shape_of(x), flatten(x, node.get_axis("axis", 1, x.get_rank()))
     return op("Reshape", op(node.type, flat, axis=1), shape, special_zero=False)
 
 
@@ -377,7 +377,7 @@ def translate_hardmax(node: Node) -> Value:
     """OneHot of the index of the first maximum."""
     x = node[0]
     if node.version < 13:
-        shape, x = shape_of(x), flatten(x, node.get_int("axis", 1))
+        shape, x = shape_of(x), flatten(x, node.get_axis("axis", 1, x.get_rank()))
         return op("Reshape", _hardmax(x, 1), shape, special_zero=False)
     return _hardmax(x, node.get_axis("axis", -1, x.get_rank()))
 
