@@ -143,7 +143,7 @@ def _restore_old_names() -> None:
     """Add the names that tests of 2022 use and NumPy and ONNX do not have any more."""
     import numpy as np
 
-    for name, kind in {"float": float, "int": int, "bool": np.bool_, "object": object}.items():
+    for name, kind in {"float": float, "int": int, "str": str, "object": object}.items():
         if name not in vars(np):
             setattr(np, name, kind)
     with contextlib.suppress(ImportError):
