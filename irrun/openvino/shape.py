@@ -251,7 +251,16 @@ class _Integers:
         return NotImplemented
 
 
-class AxisVector(_Integers):
+class _Axes(_Integers):
+    """Axes, which are printed with their class."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {{{', '.join(map(str, self))}}}>"
+
+    __str__ = __repr__
+
+
+class AxisVector(_Axes):
     """Axes in an order."""
 
 
@@ -262,6 +271,9 @@ class Coordinate(_Integers):
 class CoordinateDiff(_Integers):
     """Differences of positions, such as padding."""
 
+    def __repr__(self) -> str:
+        return f"<CoordinateDiff: {tuple(self._values)}>"
+
 
 class Strides(_Integers):
     """Steps along each axis."""
@@ -270,7 +282,7 @@ class Strides(_Integers):
         return f"<Strides: {tuple(self._values)}>"
 
 
-class AxisSet(_Integers):
+class AxisSet(_Axes):
     """Distinct axes in ascending order."""
 
     def __init__(self, axes: Iterable[Any] = ()) -> None:

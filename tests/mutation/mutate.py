@@ -61,6 +61,7 @@ FURTHER_TESTS = {
     "cli": ["tests/cli", "tests/examples"],
     "fast": ["tests/fast/test_expressions.py"],
     "inspection": [f"tests/inspection/test_{name}.py" for name in ("spool", "debugger", "reduce")],
+    "openvino": [f"tests/openvino/test_{name}.py" for name in ("modules", "programs", "opsets", "both_modules")],
     "distributed": ["tests/mapping"],
 }
 
