@@ -378,6 +378,9 @@ def test_network_of_5000_layers_is_usable(visit, tmp_path):
     page = opened.page
     assert page.locator("#nodes .node").count() <= 150
     assert page.inner_text("#table .count").startswith("5,000 layers")
+    is_cut = "spans => spans.some(span => span.scrollWidth > span.clientWidth + 1)"
+    assert not page.eval_on_selector_all("#nodes .node .first .name", is_cut)
+    assert all(text.count(" + ") <= 3 for text in page.locator("#panel .bars .muted").all_inner_texts())
     opened.search("layer2501")
     assert "layer2501" in opened.get_selected()
     assert page.locator("#nodes .node").count() < 300

@@ -105,7 +105,8 @@ function updateNode(element, node) {
     element.style.setProperty("--category", getCategory(layer.type)[1]);
     element.classList.toggle("idle", isIdle(node.layer));
   } else {
-    setText(first.children[0], node.label);
+    // The numbers of unnamed layers are legible from afar without the word.
+    setText(first.children[0], node.label.replace(/^layers (?=\d)/, ""));
     setText(second.children[0], formatCount(node.layers.length, "layer"));
     setText(second.children[1], text);
   }

@@ -1,5 +1,8 @@
 // The overview of the run: the model, its inputs and outputs, its errors and its times.
 
+/** Kernels of many layers are named by the types of this many. */
+const NAMED_TYPES = 3;
+
 function describeRun() {
   const own = layers.filter((_, number) => !isOfOther(number));
   const drawn = layerNodes.filter((node) => node && !isOfOther(node.layer)).map((node) => node.layer);
@@ -71,8 +74,12 @@ function describeSlowest(numbers) {
   return list;
 }
 
-/** Returns the types of the layers that a kernel computes. */
-const nameTypes = (kernel) => kernel.layers.map((number) => layers[number].type).join(" + ");
+/** Returns the types of the layers that a kernel computes, the first ones of many. */
+function nameTypes({ layers: numbers }) {
+  const types = numbers.map((number) => layers[number].type);
+  const shown = types.length > NAMED_TYPES + 1 ? [...types.slice(0, NAMED_TYPES), `${types.length - NAMED_TYPES} more`] : types;
+  return shown.join(" + ");
+}
 
 function describeRunTime() {
   if (!data.times) return null;
