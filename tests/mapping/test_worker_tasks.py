@@ -247,6 +247,17 @@ def test_records_of_chunks_without_results_are_accepted(folder):
     assert (again.damaged, again.records) == (2, {})
 
 
+def test_groups_with_attributes_are_damaged(folder):
+    pytest.importorskip("zarr")
+    store = ResultStore.open(folder / "out", make_picky_job(folder, [[1, 1]]))
+    group = store._repair_group()
+    before = (folder / "out/zarr.json").stat().st_mtime_ns
+    assert dict(store._repair_group().attrs) == {}
+    assert (folder / "out/zarr.json").stat().st_mtime_ns == before
+    group.attrs["x"] = 1
+    assert dict(store._repair_group().attrs) == {}
+
+
 def test_files_have_sizes_and_checksums(folder):
     (folder / "a").write_bytes(bytes(range(256)) * 5000)
     assert describe_file(folder / "a") == (1280000, zlib.crc32(bytes(range(256)) * 5000))

@@ -1,0 +1,90 @@
+"""Tables behind operations on text: symbols, unassigned characters, compiled maps and candidates of tokens."""
+
+from __future__ import annotations
+
+import lzma
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("regex")
+
+from irrun.errors import InputError
+from irrun.text import charsmap, unicode_maps
+from irrun.text.bpe import _group
+from irrun.text.patterns import Pattern
+from irrun.text.splitting import SpecialTokenSplitter
+from irrun.text.unicode_ranges import _UNASSIGNED, is_unassigned
+
+
+#: So many strings that they are searched together.
+COUNT = 64
+
+
+def group(*pairs):
+    symbols, others = np.array(pairs, np.int64).reshape(-1, 2).T
+    return {symbol: sorted(members) for symbol, members in _group(symbols, others).items()}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ([(1, 1), (2, 2)], {}),
+        ([(1, 2)], {1: [1, 2], 2: [1, 2]}),
+        ([(1, 2), (2, 1), (1, 2)], {1: [1, 2], 2: [1, 2]}),
+        ([(1, 2), (2, 3), (3, 1)], {key: [1, 2, 3] for key in (1, 2, 3)}),
+        ([(1, 2), (3, 4)], {1: [1, 2], 2: [1, 2], 3: [3, 4], 4: [3, 4]}),
+        ([(1, 2), (3, 4), (5, 5), (4, 1)], {key: [1, 2, 3, 4] for key in (1, 2, 3, 4)}),
+    ],
+)
+def test_equal_symbols_are_grouped(pairs, expected):
+    assert group(*pairs) == expected
+
+
+def test_ranges_of_unassigned_characters_are_hexadecimal():
+    import regex
+
+    bounds = re.findall(r"([0-9a-f]+)(?:-([0-9a-f]+))?", _UNASSIGNED)
+    listed = "".join(chr(i) for a, b in bounds for i in range(int(f"0x{a}", 0), int(f"0x{b or a}", 0) + 1))
+    found = np.flatnonzero(is_unassigned(np.arange(0x110000, dtype=np.uint32)))
+    assert found.tolist() == [ord(char) for char in regex.findall(r"\P{Cn}", listed)]
+
+
+def test_texts_of_compiled_maps_end_at_a_zero():
+    assert charsmap._read_text(b"ab\0cd\0", 0) == "ab"
+    assert charsmap._read_text(b"ab\0cd\0", 2) == ""
+    assert charsmap._read_text(b"\0cd", 0) == ""
+    assert charsmap._read_text(b"ab\0cd", 3) == "cd"
+    with pytest.raises(InputError, match=r"^the map is malformed: text 2 is not within 2 bytes$"):
+        charsmap._read_text(b"ab", 2)
+
+
+def test_maps_are_packed_and_loaded(tmp_path, monkeypatch):
+    packed = unicode_maps.pack_maps({"nfc": {"b": "B", "a": "xy"}, "casefold": {}})
+    assert packed == b"nfc\x03a\x01xy\x02b\x01B\x04casefold\x03"
+    with lzma.open(tmp_path / "maps.xz", "wb") as file:
+        file.write(unicode_maps.pack_maps({"nfc": {"b": "B", "a": "xy"}, "casefold": {"A": "a"}}))
+    monkeypatch.setattr(unicode_maps, "_FILE", tmp_path / "maps.xz")
+    load = unicode_maps.load_map.__wrapped__
+    assert (load("nfc"), load("casefold"), load("nfd")) == ({"a": "xy", "b": "B"}, {"A": "a"}, None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "shift", "expected"),
+    [
+        ("(<s>)|(</s>)", "a<s>", 0, [i % 2 for i in range(2 * COUNT)]),
+        ("(<s>)", "é<s>", 0, [i % 2 for i in range(2 * COUNT)]),
+        ("(<s>)", "é<s>", 1, [1] * 2 * COUNT),  # strings begin within a character
+        ("(^<s>)", "a<s>", 0, [1] * 2 * COUNT),  # a match depends on the text around it
+        ("(<t>)", "a<s>", 0, [0] * 2 * COUNT),
+    ],
+)
+def test_strings_without_tokens_are_found_at_once(pattern, text, shift, expected):
+    char, token = len(text.encode()) - 3, 3
+    whole = text * COUNT
+    begins = np.cumsum([0, *[char, token] * COUNT])
+    cut = np.zeros(2 * COUNT, np.int64)
+    cut[2] = shift
+    found = SpecialTokenSplitter(Pattern(pattern)).find_candidates(begins[:-1] + cut, begins[1:], whole.encode())
+    assert found.astype(int).tolist() == expected
