@@ -17,7 +17,6 @@ from irrun.text.patterns import Pattern
 from irrun.text.splitting import SpecialTokenSplitter
 from irrun.text.unicode_ranges import _UNASSIGNED, is_unassigned
 
-
 #: So many strings that they are searched together.
 COUNT = 64
 
