@@ -38,6 +38,7 @@ __all__ = [
     "fetch",
     "get_cache",
     "load_inputs",
+    "make_source",
 ]
 
 SEED = 2026
@@ -185,16 +186,23 @@ def load_inputs(name: str) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
+def make_source(name: str) -> tuple[nn.Module, Mapping[str, Any]] | openvino.Model:
+    """Return what a network is built from, with the same random weights each time."""
+    import torch
+
+    torch.manual_seed(SEED)
+    np.random.seed(SEED)  # noqa: NPY002 - libraries use the global generator
+    return _list_networks()[name].make()
+
+
 def build(name: str) -> None:
     """Build a network and write its folder atomically."""
     import openvino
     import torch
 
     network = _list_networks()[name]
-    torch.manual_seed(SEED)
-    np.random.seed(SEED)  # noqa: NPY002 - libraries use the global generator
     arrays: dict[str, np.ndarray] = {}
-    source = network.make()
+    source = make_source(name)
     target = get_cache() / name
     partial = target.with_name(f".{name}.{os.getpid()}")
     partial.mkdir(parents=True)
