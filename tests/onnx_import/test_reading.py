@@ -185,8 +185,9 @@ def test_other_files_must_be_in_the_folder_of_the_model(tmp_path):
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(10_000))
     (folder / "link").symlink_to(secret)
+    (folder / "inside").write_bytes(bytes(10_000))
     path = folder / "model.onnx"
-    for location in ("../secret", str(secret), "link", "", "a/../../secret"):
+    for location in ("../secret", str(secret), "link", "", "a/../../secret", str(folder / "inside")):
         save_external(path, location)
         with pytest.raises(
             irrun.ModelError, match=r"model\.onnx: tensor 'weights' is in the file .* inside the folder"

@@ -1,0 +1,196 @@
+"""Single layers in onnxruntime: attributes and shapes that few models have, and the nodes that they become."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ir_text import chain, graph, layer, net, port, write
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import onnx
+import onnxruntime as ort
+
+import irrun
+from irrun.element_types import ElementType
+
+
+def run_exported(path, values):
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return session.run(None, {v.name: value for v, value in zip(session.get_inputs(), values, strict=True)})
+
+
+def check(folder, type, version, data, values, *, constants=(), dynamic=False, outputs=1, rtol=1e-5):
+    """Check that an exported layer gives what irrun computes, and return the types of its nodes.
+
+    Args:
+        folder: The folder of the model.
+        type: The type of the layer.
+        version: Its opset.
+        data: Its attributes as text.
+        values: Its inputs; None for one that is missing.
+        constants: Positions of inputs that are constants.
+        dynamic: Whether the dimensions of the other inputs are dynamic.
+        outputs: The number of its outputs.
+        rtol: The relative tolerance.
+    """
+    layers, edges, weights, parameters = [], [], b"", []
+    for i, value in enumerate(values):
+        kind = ElementType.of(value.dtype)
+        shape = value.shape
+        if i in constants:
+            text = f'element_type="{kind}" shape="{",".join(map(str, shape))}" offset="{len(weights)}"'
+            layers.append(layer(i, "Const", data=f'{text} size="{value.nbytes}"', outputs=[port(0, shape)]))
+            weights += value.tobytes()
+        else:
+            shape = ["?"] * value.ndim if dynamic else shape
+            text = f'element_type="{kind}" shape="{",".join(map(str, shape))}"'
+            layers.append(layer(i, "Parameter", data=text, outputs=[port(0, shape)]))
+            parameters.append(value)
+        edges.append((i, 0, 100, i))
+    ports = range(len(values), len(values) + outputs)
+    layers.append(layer(100, type, version, data, [port(i) for i in range(len(values))], [port(p) for p in ports]))
+    for p in ports:
+        layers.append(layer(200 + p, "Result", inputs=[port(0)]))
+        edges.append((100, p, 200 + p, 0))
+    model = irrun.read_model(write(folder, net(layers, edges), weights))
+    results = irrun.compile_model(model)(parameters)
+    irrun.export_onnx(model, folder / "model.onnx")
+    exported = onnx.load(str(folder / "model.onnx"))
+    for i, found in enumerate(run_exported(folder / "model.onnx", parameters)):
+        expected = np.asarray(results[i])
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
+    return [node.op_type for node in exported.graph.node]
+
+
+def make(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 3), (1, 1, 3), (3,), (4,), (1,), (2, 3, 4)])
+def test_slopes(shape, tmp_path):
+    data = make(2, 3) if shape[0] == 1 and len(shape) > 1 else make(2, 3, 4)
+    slope = make(*shape, seed=1)
+    check(tmp_path, "PRelu", "opset1", "", [data, slope])
+    check(tmp_path, "PRelu", "opset1", "", [data, slope], constants=[1])
+
+
+@pytest.mark.parametrize("mode", ["inside_sqrt", "outside_sqrt"])
+@pytest.mark.parametrize("variance", ["true", "false"])
+@pytest.mark.parametrize("axes", [[], [1], [0, 2]])
+def test_normalization_over_axes(axes, variance, mode, tmp_path):
+    data = make(2, 3, 4)
+    data[0, 0, 0] = np.inf if not axes else 1
+    attributes = f'eps="0.01" normalize_variance="{variance}" eps_mode="{mode}"'
+    check(tmp_path, "MVN", "opset6", attributes, [data, np.array(axes, np.int64)], constants=[1], rtol=1e-4)
+
+
+POOL = 'kernel="{k}" strides="{s}" pads_begin="{b}" pads_end="{e}" rounding_type="{r}" auto_pad="{a}"'
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("operation", ["MaxPool", "AvgPool"])
+@pytest.mark.parametrize(
+    ("k", "s", "b", "e", "r", "a", "excludes"),
+    [
+        ("2,2", "2,2", "0,0", "0,0", "floor", "explicit", "true"),
+        ("3,3", "2,2", "1,1", "1,1", "floor", "explicit", "true"),
+        ("3,3", "2,2", "1,1", "1,1", "floor", "explicit", "false"),
+        ("2,2", "3,3", "0,0", "0,0", "ceil", "explicit", "true"),
+        ("3,3", "2,2", "0,0", "0,0", "ceil", "explicit", "true"),
+        ("3,3", "2,2", "1,0", "0,1", "ceil", "explicit", "false"),
+        ("3,2", "2,1", "0,0", "0,0", "floor", "same_upper", "true"),
+        ("3,2", "2,1", "0,0", "0,0", "floor", "same_lower", "true"),
+        ("3,2", "2,1", "0,0", "0,0", "floor", "same_lower", "false"),
+        ("3,3", "2,2", "5,5", "5,5", "floor", "valid", "true"),
+    ],
+)
+def test_pools(operation, k, s, b, e, r, a, excludes, dynamic, tmp_path):
+    attributes = POOL.format(k=k, s=s, b=b, e=e, r=r, a=a)
+    attributes += f' exclude-pad="{excludes}"' if operation == "AvgPool" else ""
+    types = check(tmp_path, operation, "opset1", attributes, [make(1, 2, 7, 8)], dynamic=dynamic)
+    if operation == "MaxPool" and (k, r, a, b) == ("3,3", "ceil", "explicit", "0,0"):
+        assert types == ["MaxPool"]
+    if operation == "MaxPool" and (r, a) == ("floor", "explicit"):
+        assert types == ["MaxPool"]
+
+
+@pytest.mark.parametrize("axis", [0, 2, -1])
+@pytest.mark.parametrize("dilations", ["1,1", "2,2"])
+def test_indices_of_pools(axis, dilations, tmp_path):
+    attributes = POOL.format(k="2,2", s="2,2", b="0,0", e="1,1", r="floor", a="explicit")
+    attributes += f' dilations="{dilations}" index_element_type="i32" axis="{axis}"'
+    check(tmp_path, "MaxPool", "opset8", attributes, [make(2, 2, 6, 6)], outputs=2)
+
+
+@pytest.mark.parametrize(("method", "size"), [("max", "2,3"), ("bilinear", "2,3"), ("bilinear", "1,1")])
+def test_pooled_regions(method, size, tmp_path):
+    rows, columns = size.split(",")
+    attributes = f'pooled_h="{rows}" pooled_w="{columns}" spatial_scale="0.5" method="{method}"'
+    boxes = [[0, 1, 1, 9, 7], [1, 0, 2, 6, 10]] if method == "max" else [[0, 0.1, 0, 0.9, 0.6], [1, 0, 0.2, 1, 1]]
+    rois = np.array(boxes, np.float32)
+    check(tmp_path, "ROIPooling", "opset2", attributes, [make(2, 3, 6, 7), rois], rtol=1e-4)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("zero", ["none", "each", "scalar"])
+def test_compressed_products(groups, zero, tmp_path):
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 255, (8, 16), np.uint8)
+    scales = rng.random((8, groups)).astype(np.float32)
+    values = [make(3, 16), weights, np.zeros(0, np.float32), scales]
+    if zero != "none":
+        values.append(rng.integers(0, 255, (8, groups) if zero == "each" else (1, 1), np.uint8))
+    if zero == "scalar":
+        values[-1] = values[-1].reshape(())
+    constants = range(1, len(values))
+    check(tmp_path, "FullyConnectedCompressed", "ie_internal_opset", "", values, constants=constants, rtol=1e-4)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_branches_use_inputs_of_the_layer(chosen, is_constant, tmp_path):
+    def make_body(type):
+        layers = [
+            layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")]),
+            layer(1, type, inputs=[port(0, (2,))], outputs=[port(1, (2,), "FP32")]),
+            layer(2, "Result", inputs=[port(0, (2,))]),
+        ]
+        return graph(layers, [(0, 0, 1, 0), (1, 1, 2, 0)])
+
+    maps = (
+        '<port_map><input external_port_id="1" internal_layer_id="0"/>'
+        '<output external_port_id="2" internal_layer_id="2"/></port_map>'
+    )
+    inner = "".join(
+        maps.replace("port_map", f"{name}_port_map") + f"<{name}_body>{make_body(type)}</{name}_body>"
+        for name, type in (("then", "Relu"), ("else", "Negative"))
+    )
+    condition = 'element_type="boolean" shape=""'
+    layers = [
+        layer(0, "Const", data=f'{condition} offset="0" size="1"', outputs=[port(0, (), "BOOL")])
+        if is_constant
+        else layer(0, "Parameter", data=condition, outputs=[port(0, (), "BOOL")]),
+        layer(1, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")]),
+        layer(2, "If", "opset8", "", [port(0), port(1, (2,))], [port(2, (2,), "FP32")], inner=inner),
+        layer(3, "Result", inputs=[port(0, (2,))]),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]), bytes([chosen]))
+    irrun.export_onnx(path, tmp_path / "model.onnx")
+    types = [node.op_type for node in onnx.load(str(tmp_path / "model.onnx")).graph.node]
+    assert types == (["Relu" if chosen else "Neg", "Identity"] if is_constant else ["Reshape", "If"])
+    x = np.float32([-1, 2])
+    (found,) = run_exported(tmp_path / "model.onnx", [x] if is_constant else [np.array(chosen), x])
+    assert found.tolist() == ([0, 2] if chosen else [1, -2])
+
+
+def test_domains_of_layers_that_are_kept_are_imported(tmp_path):
+    path = write(tmp_path, chain("Relu", "Mine", versions=["opset1", "extension"]))
+    irrun.export_onnx(path, tmp_path / "model.onnx", partial=True)
+    model = onnx.load(str(tmp_path / "model.onnx"))
+    assert [(opset.domain, opset.version) for opset in model.opset_import] == [("", 21), ("org.openvinotoolkit", 1)]
