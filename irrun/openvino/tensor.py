@@ -32,7 +32,7 @@ class Tensor:
             element type with a shape; or a port of a model, optionally with an array.
         shape: The shape, or the array of a port.
         type: The element type, of a new tensor or of the bytes of an array.
-        shared_memory: Whether the tensor uses the memory of the array instead of a copy.
+        shared_memory: Whether the tensor uses the memory of the array instead of a copy. The array of a port is used.
         begin: The first corner of a region.
         end: The opposite corner of a region, exclusive.
 
@@ -74,7 +74,7 @@ class Tensor:
         elif isinstance(source, Tensor):
             self._init_region(source, begin if shape is None else shape, end if type is None else type)
         elif isinstance(source, ConstOutput):
-            self._init_port(source, shape, shared_memory)
+            self._init_port(source, shape)
         elif isinstance(source, Type) or (isinstance(source, (str, builtin_type, np.dtype)) and shape is not None):
             self._allocate(_require_type(source), shape)
         elif shape is not None:
@@ -112,7 +112,7 @@ class Tensor:
         else:
             self._array = storage.view(np.uint8)[:size].view(parsed.dtype).reshape(self._shape)
 
-    def _init_port(self, port: ConstOutput, values: Any, shared_memory: bool) -> None:
+    def _init_port(self, port: ConstOutput, values: Any) -> None:
         element_type, shape = _require_type(port.element_type), port.partial_shape
         lengths = tuple(shape.to_shape()) if shape.is_static else (0,)
         if values is None or not shape.is_static:
@@ -125,10 +125,10 @@ class Tensor:
             message = "Shape of the port is smaller than shape of the array. Passed data will be cropped."
             warnings.warn(message, RuntimeWarning, stacklevel=3)
         if element_type.kind == "string":
-            self._init_array(source.reshape(-1)[: math.prod(lengths)].reshape(lengths), shared_memory)
+            self._init_array(source.reshape(-1)[: math.prod(lengths)].reshape(lengths), False)
         else:
-            self._init_packed(source if shared_memory else source.copy(), lengths, element_type)
-            self._is_shared = shared_memory
+            self._init_packed(source, lengths, element_type)
+            self._is_shared = True
 
     def _init_region(self, other: Tensor, begin: Any, end: Any) -> None:
         if begin is None:

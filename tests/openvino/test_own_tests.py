@@ -312,3 +312,13 @@ def test_tool_counts_tests_that_pass_on_openvino() -> None:
     comparison = own_tests.compare(results)
     assert comparison["files"] == {"a.py": [2, 1], "b.py": [1, 0]}
     assert comparison["causes"] == {"assert N == N": ["a.py::y#0"], "ImportError: x": ["b.py::z#0"]}
+
+
+def test_tensors_of_ports_use_the_memory_of_arrays(ov: Any) -> None:
+    values = np.ones(2, np.float32)
+    data = import_submodule(ov, "opset8").parameter([2], np.float32)
+    tensor = ov.Tensor(data.output(0), values)
+    values[0] = 3
+    assert tensor.data.tolist() == [3, 1]
+    with pytest.raises(TypeError, match="Invoked with:"):
+        import_submodule(ov, "passes").Serialize(path_to_xml="x.xml", path_to_bin="x.bin", model=5)

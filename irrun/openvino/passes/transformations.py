@@ -53,7 +53,10 @@ class Serialize(ModelPass):
         path_to_xml: str | os.PathLike[str],
         path_to_bin: str | os.PathLike[str],
         version: Version | str | None = None,
+        **others: Any,
     ) -> None:
+        if others:
+            raise TypeError(f"Serialize(): incompatible constructor arguments. Invoked with: {others}")
         self._paths = path_to_xml, path_to_bin
         self._version = version.name if isinstance(version, Version) else version or "UNSPECIFIED"
 
