@@ -128,7 +128,29 @@ behave differently, "missing" ones do not exist.
 
 OpenVINO's own Python tests run on irrun from a checkout of OpenVINO: `python tools/own_tests.py
 openvino/src/bindings/python` runs them on both libraries, and prints by file how many of the tests that pass on
-OpenVINO pass on irrun too, and the messages of the others.
+OpenVINO pass on irrun too, and the messages of the others. With a checkout of May 2022, whose tests OpenVINO 2026.4.1
+passes in part, and ONNX 1.23, 2253 of 2269 pass (99.3 %). With the functions of 16 files of 2024 and 2025, 5543 of 5549
+pass (99.9 %), of which 4196 are about constants.
+
+| of the tests | pass on OpenVINO | on irrun |
+| --- | --- | --- |
+| 2022, nodes, shapes and preprocessing (`test_ngraph`) | 658 | 656 |
+| 2022, requests, tensors and models (`test_inference_engine`) | 206 | 201 |
+| 2022, passes (`test_transformations`) | 31 | 31 |
+| 2022, ONNX (`test_onnx`) | 1364 | 1363 |
+| 2022, frontends (`test_frontend`) | 10 | 2 |
+| 2024 and 2025, constants, tensors and strings | 4896 | 4896 |
+| 2024 and 2025, requests, models, devices and properties | 582 | 581 |
+| 2024 and 2025, `OVAny`, custom operations and passes | 71 | 66 |
+
+What they test and irrun does not do:
+
+- 8 tests change ONNX models by `frontend.InputModel` and `Place`.
+- 5 tests, and up to 9 on another run, see whether another thread runs during a call, and skip if the call ends before.
+- MatrixNms and MulticlassNms of constants have the sizes of their results, not bounds (2 tests).
+- `convert_sequence_to_tensor_iterator_transformation` is refused (3 tests), `apply_moc_transformations` keeps subnormal
+  numbers (1), Scan of ONNX opset 8 is refused (1), and attributes of custom operations do not keep a `Dimension` (1).
+- One test compares the docstring of `ConstOutput`.
 
 `irrun.openvino.inference_engine` offers the API of 2018 to 2021, which openvino does not contain any more, on files of
 IR v2 to v11: IECore, IEPlugin, IENetwork, ExecutableNetwork, InferRequest, Blob and TensorDesc.

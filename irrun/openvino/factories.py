@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.openvino.element_type import to_element_type
+from irrun.openvino.exceptions import UserInputError
 from irrun.openvino.node import (
     ConstOutput,
     Node,
@@ -239,6 +240,8 @@ def _make_factory(
                 inputs.append(default_inputs.get(parameter) if value is None else value)
         if "dilations" in attributes and "strides" in bound:
             bound.setdefault("dilations", [1] * len(bound["strides"]))
+        if operation.type.startswith("I420to") and sum(value is not None for value in inputs) == 2:
+            raise UserInputError(f"Operation {operation.type} must have one plane or three planes, found two")
         return create_node(operation.type, f"opset{operation.since}", inputs, bound, friendly_name)
 
     factory.__name__ = factory.__qualname__ = name

@@ -322,3 +322,12 @@ def test_tensors_of_ports_use_the_memory_of_arrays(ov: Any) -> None:
     assert tensor.data.tolist() == [3, 1]
     with pytest.raises(TypeError, match="Invoked with:"):
         import_submodule(ov, "passes").Serialize(path_to_xml="x.xml", path_to_bin="x.bin", model=5)
+
+
+@pytest.mark.parametrize("name", ["i420_to_bgr", "i420_to_rgb"])
+def test_two_planes_of_i420_are_refused(ov: Any, name: str) -> None:
+    convert = getattr(import_submodule(ov, "opset8"), name)
+    planes = [import_submodule(ov, "opset8").parameter([1, 4, 4, 1], np.float32) for _ in range(2)]
+    for arguments in (planes, [planes[0], None, planes[1]]):
+        with pytest.raises(import_submodule(ov, "exceptions").UserInputError, match="Operation I420to"):
+            convert(*arguments)
