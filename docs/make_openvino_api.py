@@ -147,7 +147,7 @@ What they test and irrun does not do:
 
 - 8 tests change ONNX models by `frontend.InputModel` and `Place`.
 - 5 tests, and up to 9 on another run, see whether another thread runs during a call, and skip if the call ends before.
-- MatrixNms and MulticlassNms of constants have the sizes of their results, not bounds (2 tests).
+- MatrixNms, MulticlassNms and NonMaxSuppression of constants have the sizes of their results, not bounds (2 tests).
 - `convert_sequence_to_tensor_iterator_transformation` is refused (3 tests), `apply_moc_transformations` keeps subnormal
   numbers (1), Scan of ONNX opset 8 is refused (1), and attributes of custom operations do not keep a `Dimension` (1).
 - One test compares the docstring of `ConstOutput`.

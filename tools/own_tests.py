@@ -5,9 +5,9 @@
 FOLDER holds a package `tests`, such as `src/bindings/python` of a checkout of OpenVINO. Each file runs in a process of
 its own, once on the OpenVINO that is installed and once on irrun. Only tests that pass on OpenVINO count. Tests are
 named by file, function and number, since names of parameters may differ. Where a release of OpenVINO has no
-`openvino.runtime` any more, that name stands for `openvino`, so that tests of earlier releases run; so do names that
-NumPy and ONNX had in 2022. `--reuse` takes the
-results on OpenVINO from an earlier run. `--list` prints each test that passes on OpenVINO only.
+`openvino.runtime` any more, that name stands for `openvino`, so that tests of earlier releases run; names that NumPy
+and ONNX had in 2022 exist too. `--reuse` takes the results on OpenVINO from an earlier run. `--list` prints each test
+that passes on OpenVINO only.
 """
 
 from __future__ import annotations
