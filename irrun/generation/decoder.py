@@ -12,6 +12,7 @@ from irrun.errors import ModelError
 from irrun.ir.editor import GraphEditor
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, TensorSpec
+from irrun.ops._support.registry import get_card
 from irrun.runtime.executor import Observer
 from irrun.runtime.options import RunSettings
 from irrun.runtime.request import CompiledModel
@@ -164,7 +165,7 @@ def _score_last_token(model: Model) -> Model:
     """Return a model whose scores are those of the last token; the model itself if it computes them in another way."""
     editor = GraphEditor(model.graph)
     layer: Layer | None = next(spec.layer for spec in model.outputs if "logits" in spec.names)
-    while layer is not None and layer.type != "MatMul":
+    while layer is not None and not get_card(layer.type, layer.version).multiplies_matrices:
         if layer.type not in AFTER_SCORES or not _scales_tokens_alike(editor, layer):
             return model
         source = editor.get_source(layer, 0)
@@ -179,8 +180,7 @@ def _score_last_token(model: Model) -> Model:
     is_transposed = str(layer.attributes.get("transpose_a", "false")).lower() in ("true", "1")
     if is_transposed or states.shape is None or len(states.shape) != 3 or weights is None or len(weights) != 2:
         return model
-    indices = (editor.add_constant([-1], "last_position"), editor.add_constant(1, "tokens_axis"))
-    last = editor.add_layer("Gather", "opset8", (source, *indices), name="last_token", element_type=states.element_type)
+    last = editor.add_gather(source, editor.add_constant([-1], "last_position"), 1, "last_token", states.element_type)
     editor.set_input(layer, 0, last)
     return replace(model, graph=editor.finish())
 

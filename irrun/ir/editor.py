@@ -125,6 +125,32 @@ class GraphEditor:
             constant=constant,
         )
 
+    def add_gather(
+        self,
+        data: OutputAddress,
+        indices: OutputAddress,
+        axis: int,
+        name: str,
+        element_type: ElementType | None,
+        shape: PartialShape | None = None,
+    ) -> OutputAddress:
+        """Add a layer that takes elements along an axis.
+
+        Args:
+            data: The value.
+            indices: The positions of the elements.
+            axis: The axis.
+            name: The name of the layer.
+            element_type: The type of its output.
+            shape: The shape of its output.
+
+        Returns:
+            Its output port.
+        """
+        inputs = (data, indices, self.add_constant(axis, f"{name}/axis"))
+        attributes = {"batch_dims": "0"}
+        return self.add_layer("Gather", "opset8", inputs, attributes, name=name, element_type=element_type, shape=shape)
+
     def set_input(self, layer: Layer, position: int, address: OutputAddress) -> None:
         """Connect an input of a layer to another output port."""
         self._connect(address, layer.id, layer.inputs[position].id)

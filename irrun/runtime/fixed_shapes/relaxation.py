@@ -108,19 +108,7 @@ class Relaxation:
             "ShapeOf", "opset3", [address], {"output_type": "i64"}, name=f"{name}/shape", element_type=_I64, shape=rank
         )
         places = editor.add_constant(axes, f"{name}/axes")
-        return self.add_gather(sizes, places, name, element_type=_I64, shape=PartialShape([len(axes)]))
-
-    def add_gather(self, data: OutputAddress, places: OutputAddress, name: str, **output: Any) -> OutputAddress:
-        """Add a layer for elements of a 1D value.
-
-        Args:
-            data: The value.
-            places: The positions of the elements.
-            name: The name of the layer.
-            output: The element type and the shape of the output.
-        """
-        inputs = [data, places, self.editor.add_constant(0, f"{name}/axis")]
-        return self.editor.add_layer("Gather", "opset8", inputs, {"batch_dims": "0"}, name=name, **output)
+        return editor.add_gather(sizes, places, 0, name, _I64, PartialShape([len(axes)]))
 
     def add_concatenation(self, parts: Sequence[OutputAddress], count: int, name: str) -> OutputAddress:
         """Add a layer that joins 1D values of i64 to one with a number of elements."""

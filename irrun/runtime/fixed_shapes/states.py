@@ -38,7 +38,7 @@ def lengthen_sequence(relaxation: Relaxation, broadcast: Layer) -> None:
         return editor.add_layer(layer_type, opset, inputs, attributes, name=f"{name}/{layer_type}", **output)
 
     place = editor.add_constant(axis - array.ndim, f"{name}/place")
-    size = relaxation.add_gather(target, place, f"{name}/Gather", element_type=target_kind, shape=scalar)
+    size = relaxation.editor.add_gather(target, place, 0, f"{name}/Gather", target_kind, scalar)
     one = editor.add_constant(1, f"{name}/one", target_kind.name)
     is_one = add(
         "Equal", "opset1", [size, one], {"auto_broadcast": "numpy"}, element_type=ELEMENT_TYPES["boolean"], shape=scalar
