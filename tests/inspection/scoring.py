@@ -225,6 +225,8 @@ def score_elsewhere(subjects, reference, count, seed, folder) -> Iterator[Score]
     kinds = list(faults.KINDS)
     number = int(rng.integers(len(kinds)))
     subjects = [s for s in subjects if is_supported(s, reference, Path(folder))]
+    if not subjects:
+        raise SystemExit(f"{reference} has the operations of none of the models")
     while count:
         number += 1
         subject = subjects[int(rng.integers(len(subjects)))]
@@ -354,6 +356,9 @@ def compare_untouched(subject, reference, seed):
         if len(inputs) > 1:
             return None
         against = record_values(subject.model, inputs)
+    elif reference == "onnx":
+        with tempfile.TemporaryDirectory() as folder:
+            return compare(subject.model, compute_elsewhere(subject, reference, Path(folder)), sequence=inputs)
     return compare(subject.model, against, sequence=inputs)
 
 
