@@ -69,7 +69,7 @@ class LanguageModel:
         config: GenerationConfig,
         has_logprobs: bool,
         streamer: StreamerBase | None,
-        is_chat: bool = False,
+        is_chat: bool,
     ) -> GeneratedTokens:
         """Continue a prompt.
 

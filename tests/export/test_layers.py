@@ -194,3 +194,43 @@ def test_domains_of_layers_that_are_kept_are_imported(tmp_path):
     irrun.export_onnx(path, tmp_path / "model.onnx", partial=True)
     model = onnx.load(str(tmp_path / "model.onnx"))
     assert [(opset.domain, opset.version) for opset in model.opset_import] == [("", 21), ("org.openvinotoolkit", 1)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64])
+def test_ranges(dtype, tmp_path):
+    values = [np.array(value, dtype) for value in ((0.5, 4, 0.75) if dtype is np.float32 else (2, 11, 3))]
+    kind = str(ElementType.of(np.dtype(dtype)))
+    check(tmp_path, "Range", "opset4", f'output_type="{kind}"', values)
+    if dtype is not np.float32:
+        check(tmp_path, "Range", "opset4", 'output_type="i32"', values)
+
+
+@pytest.mark.parametrize("type", ["Elu", "Gelu"])
+def test_functions_of_floats(type, tmp_path):
+    data = 'alpha="0.7"' if type == "Elu" else 'approximation_mode="TANH"'
+    check(tmp_path, type, "opset1" if type == "Elu" else "opset7", data, [make(3, 4)], rtol=1e-4)
+
+
+@pytest.mark.parametrize("transposed", [(True, True), (True, False), (False, True), (False, False)])
+def test_rotary_embeddings(transposed, tmp_path):
+    data = 'rotary_ndims="4" is_interleaved="false" is_chatglm="false" is_qwen="false" support_2d_rope="false"'
+    data += ' slice_start="0" slice_stop="0" head_cnt="0" head_size="0" gather_position_arg_id="0"'
+    data += f' input_trans0213="{str(transposed[0]).lower()}" output_trans0213="{str(transposed[1]).lower()}"'
+    x = make(1, 3, 2, 4) if transposed[0] else make(1, 2, 3, 4)
+    values = [x, make(1, 1, 3, 4, seed=1), make(1, 1, 3, 4, seed=2)]
+    check(tmp_path, "RoPE", "ie_internal_opset", data, values, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("type", "data", "message"),
+    [
+        ("Broadcast", 'mode="explicit"', "the rank of the result is dynamic"),
+        ("Tile", "", "the number of repeats is dynamic"),
+    ],
+)
+def test_lengths_of_shapes_are_needed(type, data, message, tmp_path):
+    values = [make(3), np.int64([2, 3])]
+    if type == "Broadcast":
+        values.append(np.int64([1]))
+    with pytest.raises(irrun.UnsupportedError, match=message):
+        check(tmp_path, type, "opset1", data, values, constants=[2], dynamic=True)

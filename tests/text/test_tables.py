@@ -12,8 +12,10 @@ pytest.importorskip("regex")
 
 from irrun.errors import InputError
 from irrun.text import charsmap, unicode_maps
-from irrun.text.bpe import _group
+from irrun.text.bpe import _can_separate, _group
 from irrun.text.patterns import Pattern
+from irrun.text.replacement import Replacement
+from irrun.text.sentencepiece import _check_pieces
 from irrun.text.splitting import SpecialTokenSplitter
 from irrun.text.unicode_ranges import _UNASSIGNED, is_unassigned
 
@@ -87,3 +89,53 @@ def test_strings_without_tokens_are_found_at_once(pattern, text, shift, expected
     cut[2] = shift
     found = SpecialTokenSplitter(Pattern(pattern)).find_candidates(begins[:-1] + cut, begins[1:], whole.encode())
     assert found.astype(int).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("borders", "expected"),
+    [
+        ([(1, 2)], True),
+        ([(3, 2)], True),  # separators may follow each other
+        ([(3, 3)], True),
+        ([(1, 3)], False),
+        ([(2, 4)], False),
+        ([(4, 1)], True),
+    ],
+)
+def test_words_begin_with_separators_that_nothing_joins(borders, expected):
+    separator = "\u2581".encode()
+    vocabulary = {b"a": 1, b"b": 2, separator: 3, separator + b"a": 4}
+    packed = np.array([(left << 32) + right for left, right in borders], np.int64)
+    assert _can_separate(packed, vocabulary) == expected
+    assert not _can_separate(packed, {b"a": 1, b"b": 2})
+    assert not _can_separate(packed, {**vocabulary, b"a" + separator: 5})
+    assert not _can_separate(packed, {**vocabulary, separator[:2]: 5})
+
+
+def make_field(tag, content):
+    """Return a field of a protocol buffer."""
+    size = len(content)
+    return bytes([tag]) + (bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])) + content
+
+
+@pytest.mark.parametrize("size", [5, 200])
+@pytest.mark.parametrize("score", [b"\x15\0\0\0\0", b"\x15\0\0\0\0\x18\x02", b""])
+def test_pieces_with_null_characters_are_refused(size, score):
+    good = make_field(0x0A, make_field(0x0A, b"a" * size) + score)
+    bad = make_field(0x0A, make_field(0x0A, b"a" * size + b"\0") + score)
+    other = make_field(0x12, make_field(0x0A, b"a" * size + b"\0"))
+    _check_pieces(good + other + good + b"\0")
+    for content in (bad, good + bad, other + bad):
+        with pytest.raises(InputError, match=r"^the model of SentencePiece has a piece with a null character$"):
+            _check_pieces(content)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "fits", "exceeds"),
+    [("a", "a", 43, 44), ("(a)", "a", 83, 84), ("(a)|(b)", "b", 123, 124), ("(a)|(b)", "a", 83, 84)],
+)
+def test_buffers_of_replacements_depend_on_groups(pattern, text, fits, exceeds):
+    replacement = Replacement(Pattern(pattern), b"0123456789", True)
+    first = next(replacement.pattern.find_matches(text))
+    assert replacement._fits(1, fits, first)
+    assert not replacement._fits(1, exceeds, first)

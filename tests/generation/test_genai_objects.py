@@ -1,0 +1,182 @@
+"""Objects of OpenVINO GenAI's replacement without models: streamers, chats and files of configurations."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from irrun.generation.pipeline import GeneratedText
+from irrun.generation.transcription import TranscriptionConfig
+from irrun.openvino_genai.chat_history import ChatHistory
+from irrun.openvino_genai.enumerations import StopCriteria, StreamingStatus
+from irrun.openvino_genai.generation_config import GenerationConfig, keep_default
+from irrun.openvino_genai.streamers import StreamerBase, TextStreamer, make_streamer, to_status
+
+
+class Letters:
+    """A tokenizer whose tokens are characters; 0 is a part of the character that 1 completes."""
+
+    def __init__(self):
+        self.options = []
+
+    def decode(self, tokens, **options):
+        self.options.append(options)
+        text = "".join({0: "\ufffd", 1: "é"}.get(token) or chr(token) for token in tokens)
+        return text.replace("\ufffdé", "é")
+
+
+def stream(*steps, status=None):
+    """Return the parts of a text after each step, and the statuses."""
+    parts, statuses, found = [], [], []
+
+    def keep(part):
+        parts.append(part)
+        return status
+
+    streamer = TextStreamer(Letters(), keep)
+    for step in steps:
+        tokens = [ord(c) for c in step] if isinstance(step, str) else step
+        statuses.append(streamer.write(tokens))
+        found.append("|".join(parts))
+        parts.clear()
+    streamer.end()
+    return [*found, "|".join(parts)], statuses
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (["a", "b", "c", "d", "e"], ["", "", "a", "b", "c", "de"]),
+        (["abc", "d"], ["a", "b", "cd"]),
+        (["ab\n", "c"], ["ab\n", "", "c"]),
+        (["a", [0], [1], "b", "c"], ["", "", "a", "", "é", "bc"]),
+        (["a", [], "\n"], ["", "", "a\n", ""]),
+        (["abcd", "\n", "\n"], ["ab", "cd\n", "\n", ""]),
+        ([], [""]),
+    ],
+)
+def test_texts_are_passed_on_as_soon_as_they_are_known(steps, expected):
+    assert stream(*steps)[0] == expected
+
+
+def test_callbacks_end_a_text():
+    assert stream("abc", status=True)[1] == [StreamingStatus.STOP]
+    assert stream("abc", status=StreamingStatus.CANCEL)[1] == [StreamingStatus.CANCEL]
+    assert stream("abc", status=None)[1] == [StreamingStatus.RUNNING]
+    assert stream("ab", status=True)[1] == [StreamingStatus.RUNNING]  # nothing was passed on
+    assert [to_status(value) for value in (True, False, None, StreamingStatus.CANCEL)] == [
+        StreamingStatus.STOP, StreamingStatus.RUNNING, StreamingStatus.RUNNING, StreamingStatus.CANCEL
+    ]  # fmt: skip
+
+
+def test_streamers_get_the_options_of_decoding():
+    tokenizer, parts = Letters(), []
+    streamer = TextStreamer(tokenizer, parts.append, {"skip_special_tokens": False})
+    streamer.write(ord("a"))
+    assert tokenizer.options == [{"skip_special_tokens": False}]
+
+
+def test_functions_become_streamers():
+    assert make_streamer(None, Letters()) is None
+    streamer = TextStreamer(Letters(), print)
+    assert make_streamer(streamer, Letters()) is streamer
+    assert isinstance(make_streamer(print, Letters()), TextStreamer)
+    with pytest.raises(TypeError, match=r"^streamer is 3; expected a function, a StreamerBase or None$"):
+        make_streamer(3, Letters())
+    for method in ("write", "end"):
+        with pytest.raises(RuntimeError, match=f'^Tried to call pure virtual function "StreamerBase::{method}"$'):
+            getattr(StreamerBase(), method)(*[1][: method == "write"])
+
+
+def test_chats_keep_copies_of_messages():
+    content = ["a"]
+    message = {"role": "user", "content": content}
+    history = ChatHistory()
+    history.append(message)
+    content.append("b")
+    history.get_messages()[0]["content"].append("c")
+    assert history.get_messages() == [{"role": "user", "content": ["a"]}]
+    with pytest.raises(TypeError, match=r"^append\(\): incompatible function arguments: expected a dict, found 3$"):
+        history.append(3)
+    assert len(history) == 1
+    assert history.pop() == {"role": "user", "content": ["a"]}
+    with pytest.raises(IndexError, match=r"^Cannot pop from an empty chat history$"):
+        history.pop()
+    tools, context = [{"name": "f"}], {"x": [1]}
+    history.set_tools(tools)
+    history.set_extra_context(context)
+    tools[0]["name"], context["x"][0] = "g", 2
+    history.get_tools()[0]["name"] = "h"
+    assert (history.get_tools(), history.get_extra_context()) == ([{"name": "f"}], {"x": [1]})
+    history.set_messages([message, message])
+    assert len(history) == 2
+    history.clear()
+    assert len(history) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"eos_token_id": [5, 7]}, {"eos_token_id": 5, "stop_token_ids": {5, 7}}),
+        ({"eos_token_id": [5, 7], "stop_token_ids": [9]}, {"eos_token_id": 5, "stop_token_ids": {5, 7, 9}}),
+        ({"eos_token_id": 4}, {"eos_token_id": 4, "stop_token_ids": {4}}),
+        ({"eos_token_id": []}, {"eos_token_id": -1, "stop_token_ids": set()}),
+        ({"eos_token_id": None, "top_k": None}, {"eos_token_id": -1, "stop_token_ids": set()}),
+        ({"early_stopping": True}, {"stop_criteria": StopCriteria.EARLY}),
+        ({"early_stopping": False}, {"stop_criteria": StopCriteria.HEURISTIC}),
+        ({"early_stopping": "never"}, {"stop_criteria": StopCriteria.NEVER}),
+        ({"early_stopping": "x", "unknown": 3}, {"stop_criteria": StopCriteria.HEURISTIC}),
+    ],
+)
+def test_files_of_configurations_state_ends(values, expected, tmp_path):
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps(values))
+    config = GenerationConfig(path)
+    assert {name: getattr(config, name) for name in expected} == expected
+
+
+def test_files_of_configurations_that_cannot_be_read(tmp_path):
+    path = tmp_path / "no.json"
+    with pytest.raises(RuntimeError, match=f"^Failed to open '{re.escape(str(path))}' with generation config$"):
+        GenerationConfig(path)
+    path.write_text("[")
+    with pytest.raises(RuntimeError, match=r"no\.json"):
+        GenerationConfig(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        ({}, {"greedy_decoding"}),
+        ({"do_sample": True}, {"multinomial"}),
+        ({"num_beams": 2}, {"beam_search"}),
+        ({"num_assistant_tokens": 3}, {"greedy_decoding", "assisting_generation"}),
+        ({"assistant_confidence_threshold": 0.5}, {"greedy_decoding", "assisting_generation"}),
+    ],
+)
+def test_configurations_tell_how_tokens_are_chosen(options, kinds):
+    config = GenerationConfig(**options)
+    names = ("greedy_decoding", "multinomial", "beam_search", "assisting_generation", "tree_search")
+    assert {name for name in names if getattr(config, f"is_{name}")()} == kinds
+    config.set_eos_token_id(3)
+    assert (config.eos_token_id, config.stop_token_ids) == (3, {3})
+
+
+def test_speed_is_that_after_the_first_token():
+    text = GeneratedText("", "abc", (1, 2, 3), 5, "length", 2.0, 6.0)
+    assert text.tokens_per_second == 0.5
+    assert (text.score, text.alternatives) == (None, ())
+    assert GeneratedText("", "a", (1,), 5, "stop", 2.0, 6.0).tokens_per_second == 0
+    assert GeneratedText("", "ab", (1, 2), 5, "stop", 2.0, 2.0).tokens_per_second == 0
+
+
+def test_the_first_time_of_speech_is_bounded():
+    assert TranscriptionConfig().max_initial_timestamp_index == 50
+
+
+def test_other_options_keep_their_defaults():
+    assert keep_default([]) == []
+    with pytest.raises(RuntimeError, match=r"^irrun does not provide adapters, parsers and structured output$"):
+        keep_default([1])
