@@ -12,12 +12,14 @@ pytest.importorskip("regex")
 
 from irrun.errors import InputError
 from irrun.text import charsmap, unicode_maps
+from irrun.text.ascii_patterns import MAX_STEPS, convert_to_ascii
 from irrun.text.bpe import _can_separate, _group
 from irrun.text.patterns import Pattern
 from irrun.text.replacement import Replacement
 from irrun.text.sentencepiece import _check_pieces
 from irrun.text.splitting import SpecialTokenSplitter
 from irrun.text.unicode_ranges import _UNASSIGNED, is_unassigned
+from text.strings import from_ragged, run, to_ragged, to_u8
 
 #: So many strings that they are searched together.
 COUNT = 64
@@ -139,3 +141,44 @@ def test_buffers_of_replacements_depend_on_groups(pattern, text, fits, exceeds):
     first = next(replacement.pattern.find_matches(text))
     assert replacement._fits(1, fits, first)
     assert not replacement._fits(1, exceeds, first)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "degree"),
+    [
+        ("a", 0),
+        ("a?", 0),
+        ("a{0,4}", 0),
+        ("a{0,5}", 1),
+        ("a*", 1),
+        ("(?:a*b)?", 1),
+        ("a*|b*", 1),
+        ("a*b*", 2),
+        ("(?:a*)(?:b*)", 2),
+        ("(?:a|b*)c*", 2),
+        ("(?:a*b|c*d*)e*", 3),
+        ("(?:a*)*", None),
+        ("a)", None),
+        ("*", None),
+    ],
+)
+def test_texts_of_patterns_with_repetitions_are_short(pattern, degree):
+    found = convert_to_ascii(pattern)
+    assert (None if found is None else found.longest) == (
+        None if degree is None else int(MAX_STEPS ** (1 / (degree + 1)))
+    )
+
+
+def test_patterns_are_simplified():
+    pattern = Pattern("[ab]")
+    assert pattern.ascii is not None
+    assert pattern.simple is not None
+    assert Pattern("a+b").simple is None
+    assert Pattern("(").ascii is None
+
+
+@pytest.mark.parametrize("pattern", [" ", " (?!x)"])
+def test_matches_are_merged_with_what_follows_in_the_same_string(pattern):
+    texts = ["a b ", "c", " d"]
+    rows = run("RegexSplit", *to_ragged(texts), to_u8(pattern), behaviour="mergedwithnext")
+    assert from_ragged(*rows) == [["a", " b", " ", "c", " d"]]
