@@ -65,7 +65,10 @@ CLASSES = (
 
 #: Names that exist but behave differently.
 DIFFERENCES = {
-    "convert_model": "accepts ONNX only; for other formats, an error names what to install",
+    "convert_model": (
+        "accepts ONNX, and PyTorch modules, which PyTorch exports to ONNX; for other formats, an error names what to "
+        "install"
+    ),
     "RemoteTensor": "cannot be created",
     "InferRequest.cancel": "does nothing: a run of NumPy cannot be interrupted",
     "CompiledModel.export_model": "writes a format that only irrun reads",
@@ -121,7 +124,8 @@ behave differently, "missing" ones do not exist.
   -0.5.
 - Properties of performance are accepted and returned, but only PERFORMANCE_HINT, NUM_STREAMS,
   PERFORMANCE_HINT_NUM_REQUESTS and PERF_COUNT have an effect.
-- `convert_model` and `Core.read_model` accept [ONNX](onnx.md); other formats raise an error that names what to install.
+- `convert_model` and `Core.read_model` accept [ONNX](onnx.md), and `convert_model` PyTorch modules with
+  `example_input`, which PyTorch exports to ONNX; other formats raise an error that names what to install.
 - More graphs are accepted. Operators convert numbers to the element type of the node, as in `node + 1`; OpenVINO
   raises. Select accepts numbers as the condition, and Sqrt, Floor, Mod and SoftPlus accept booleans and integers. The
   axes of LRN, NormalizeL2 and Roll are checked when a model runs.

@@ -142,7 +142,7 @@ def test_the_drop_in_reads_and_converts(tmp_path, image):
     assert np.array_equal(irrun.run(tmp_path / "model.xml", image)[0], expected)
     assert list(ov.convert_model(path, input=[2, 3, 8, 8]).output(0).shape) == [2, 5]
     assert list(ov.convert_model(path, input={"x": [1, 3, 4, 4]}).input(0).shape) == [1, 3, 4, 4]
-    with pytest.raises(RuntimeError, match="does not support the options example_input"):
+    with pytest.raises(RuntimeError, match="example_input is for PyTorch modules only"):
         ov.convert_model(path, example_input=image)
 
 

@@ -1,0 +1,74 @@
+"""PyTorch modules as ONNX models, which PyTorch itself exports."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["export_module", "is_module"]
+
+#: The ONNX opset of exported modules.
+OPSET = 18
+
+
+def is_module(value: object) -> bool:
+    """Return whether a value is a PyTorch module or an exported program, without importing PyTorch."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(value, (torch.nn.Module, torch.export.ExportedProgram))
+
+
+def export_module(module: Any, example_input: Any) -> bytes:
+    """Return a PyTorch module as an ONNX model, whose inputs have dynamic shapes and the names of the arguments.
+
+    PyTorch traces the module: branches and loops are those of the example.
+
+    Args:
+        module: The module.
+        example_input: A tensor, several, or tensors by the names of arguments.
+
+    Raises:
+        RuntimeError: There is no example, the module is an exported program, or PyTorch cannot export it.
+    """
+    import torch
+
+    if isinstance(module, torch.export.ExportedProgram):
+        raise RuntimeError("irrun converts PyTorch modules, not exported programs: pass the module")
+    if example_input is None:
+        raise RuntimeError("irrun needs example_input to convert a PyTorch module")
+    parameters = list(inspect.signature(module.forward).parameters)
+    if isinstance(example_input, Mapping):
+        arguments, keywords = (), {name: _to_tensor(value) for name, value in example_input.items()}
+        examples = dict(sorted(keywords.items(), key=lambda item: parameters.index(item[0])))
+    else:
+        values = example_input if isinstance(example_input, (tuple, list)) else (example_input,)
+        arguments, keywords = tuple(map(_to_tensor, values)), {}
+        examples = dict(zip(parameters, arguments, strict=False))
+    tensors = {name: value for name, value in examples.items() if isinstance(value, torch.Tensor)}
+    buffer = io.BytesIO()
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                module,
+                arguments,
+                buffer,
+                kwargs=keywords,
+                input_names=list(tensors),
+                dynamic_axes={name: list(range(value.ndim)) for name, value in tensors.items()},
+                opset_version=OPSET,
+                dynamo=False,
+            )
+    except Exception as error:  # PyTorch raises errors of many types
+        raise RuntimeError(f"PyTorch cannot export the module to ONNX: {error}") from error
+    return buffer.getvalue()
+
+
+def _to_tensor(value: Any) -> Any:
+    import numpy as np
+    import torch
+
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
