@@ -21,7 +21,15 @@ from irrun.fast.packing import PackedMemory, allocate_kept
 from irrun.fast.scratch import get_scratch
 from irrun.fast.support import freeze
 from irrun.forks import make_lock
-from irrun.threads import FinishPart, count_parts, get_thread_count, map_parallel, run_parallel, split_range
+from irrun.threads import (
+    FinishPart,
+    copy_unaligned,
+    count_parts,
+    get_thread_count,
+    map_parallel,
+    run_parallel,
+    split_range,
+)
 
 __all__ = ["PanelProduct", "count_panel_bytes", "make_panel_product", "multiply_in_blocks", "suits_panels"]
 
@@ -189,8 +197,8 @@ class PanelProduct:
         #: Rows of a block, and rows that are multiplied by all panels before the next ones are.
         self._block = _count_block_rows(inner, WIDTH)
         self._row_step = max(1, MAX_ROW_ELEMENTS // inner // self._block) * self._block
-        #: Whether BLAS reads the weights without another copy.
-        self._is_readable = weights.flags.aligned and 4 in weights.strides
+        #: Whether BLAS reads the weights, if they are aligned.
+        self._is_readable = 4 in weights.strides
         self._lock = make_lock()
         self._is_used = False
         #: The panels [panels, K, width] and the remaining columns [K, N % width].
@@ -235,7 +243,7 @@ class PanelProduct:
                 target = product[start : start + step]
                 covered = slice(lines.start + start, lines.start + start + len(target))
                 if is_whole:
-                    np.matmul(rows[covered], weights[:, section], out=target)
+                    np.matmul(rows[covered], copy_unaligned(weights[:, section]), out=target)
                 elif panels is None:
                     self._multiply_by_copies(rows[covered], section, target)
                 else:

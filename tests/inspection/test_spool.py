@@ -59,7 +59,7 @@ def test_file_is_created_when_it_is_required(monkeypatch):
 
 def test_memory_of_inspections_is_limited():
     assert spool.MEMORY == openvino_model.BATCH_BYTES == trace_file.MAX_INDEX == 2**28
-    assert metrics.CHUNK == rounding.SAMPLE == 2**16
+    assert (metrics.CHUNK, rounding.SAMPLE) == (2**13, 2**16)
     assert instruments.MAX_EVENTS == 200_000
     assert openvino_model.SMALL_BATCH == 24
 

@@ -81,7 +81,7 @@ def describe(value):
 
 def _without_number(name):
     """Return a name without the number of a node that has no name of its own."""
-    return re.sub(r"_\d+$", "", name)
+    return re.sub(r"(^Model|_)\d+$", r"\1", name)
 
 
 def evaluate(expression, name):
