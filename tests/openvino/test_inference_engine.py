@@ -115,7 +115,9 @@ def test_plugin_of_2018_runs_the_network(network_path: Path, frame: np.ndarray) 
     assert tuple(net.inputs["data"]) == (1, 3, 300, 300)
     assert set(net.layers) >= {"data", "detection_out"}
     assert set(net.layers) <= plugin.get_supported_layers(net) | set(net.layers)
+    assert len(plugin.load(net).requests) == 1
     executable = plugin.load(network=net, num_requests=2)
+    assert len(executable.requests) == 2
     executable.start_async(0, {"data": frame})
     assert executable.requests[0].wait(-1) == 0
     assert executable.requests[0].outputs["detection_out"].shape == (1, 1, 200, 7)
