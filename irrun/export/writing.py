@@ -166,7 +166,7 @@ class _Writer:
                 file.write(raw)
 
     def reserve_names(self, graph: Graph) -> None:
-        """Take the names of inputs and outputs before those of other values."""
+        """Name inputs and outputs before other values."""
         for value in (*graph.inputs, *graph.outputs):
             value.name = self.make_unique(value.name, self.names)
 

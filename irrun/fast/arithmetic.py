@@ -90,7 +90,7 @@ def _count_row(a: tuple[int, ...], b: tuple[int, ...]) -> int:
 @specializes("Multiply-1", ufunc=np.multiply)
 @specializes("Subtract-1", ufunc=np.subtract)
 def specialize_arithmetic(site: CallSite, ufunc: Ufunc) -> SpecializedKernel | None:
-    """Call the ufunc: NumPy's integers wrap as those of the plain kernels do."""
+    """Call the ufunc: NumPy's integers wrap as in the plain kernels."""
     return specialize_ufunc(site, ufunc, NATIVE)
 
 

@@ -105,7 +105,7 @@ def specializes(*operations: str, **options: Any) -> Callable[[Function], Functi
 
     Args:
         operations: Types with versions, as `str(operation)` spells them: "Gather-8".
-        options: What the function is passed besides the site for these operations, such as the ufunc that computes
+        options: What the function gets besides the site for these operations, such as the ufunc that computes
             them. A function is decorated more than once if operations differ in it.
     """
 

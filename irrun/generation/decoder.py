@@ -162,7 +162,7 @@ def _keep_cache(model: Model) -> Model:
 
 
 def _score_last_token(model: Model) -> Model:
-    """Return a model whose scores are those of the last token; the model itself if it computes them in another way."""
+    """Return a model that scores only the last token; the model itself if it computes scores in another way."""
     editor = GraphEditor(model.graph)
     layer: Layer | None = next(spec.layer for spec in model.outputs if "logits" in spec.names)
     while layer is not None and not get_card(layer.type, layer.version).multiplies_matrices:

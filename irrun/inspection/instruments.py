@@ -262,7 +262,7 @@ def _count_constant_bytes(program: Program, instruction: Instruction) -> int:
     arrays = [
         value for slot in slots if slot in program.constant_layers and (value := program.initial[slot]) is not None
     ]
-    for attribute in instruction.attributes.values():  # weights that a kernel is passed, compressed or not
+    for attribute in instruction.attributes.values():  # weights that a kernel gets, compressed or not
         parts = (attribute, *getattr(attribute, "__dict__", {}).values())
         arrays += [part for part in parts if isinstance(part, np.ndarray)]
     return sum({id(array): _get_size(array) for array in arrays}.values())

@@ -145,7 +145,7 @@ def _match_by_order(graph: Graph, reference: Graph, matched: dict[int, Match]) -
 
 
 def _match_by_sources(graph: Graph, reference: Graph, matched: dict[int, Match]) -> list[tuple[Layer, Layer]]:
-    """Return layers without a match whose sources and shapes match those of a layer, if possible of the same type."""
+    """Return unmatched layers with the same sources and shapes as a layer, preferably of the same type."""
     taken = {id(match.layer) for match in matched.values()}
     partners: dict[int, object] = {}
     pairs: list[tuple[Layer, Layer]] = []

@@ -310,7 +310,7 @@ class Graph:
         Args:
             name: The name, which nothing happens without.
             values: The outputs.
-            first: The number of layers before those of the node.
+            first: The number of layers before the node's.
         """
         layers = {id(v.layer): v.layer for v in values if isinstance(v, Value) and v.layer is not None}
         layer = next(iter(layers.values()), None)

@@ -67,7 +67,7 @@ _counter = itertools.count(1)
 
 
 def skip_number() -> None:
-    """Take the number of a node that does not exist, so that the names of the next ones are those of OpenVINO."""
+    """Take the number of a node that does not exist, so that the next names match OpenVINO's."""
     next(_counter)
 
 

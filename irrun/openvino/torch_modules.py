@@ -24,7 +24,7 @@ def is_module(value: object) -> bool:
 def export_module(module: Any, example_input: Any) -> bytes:
     """Return a PyTorch module as an ONNX model, whose inputs have dynamic shapes and the names of the arguments.
 
-    PyTorch traces the module: branches and loops are those of the example.
+    PyTorch traces the module: branches and loops are fixed by the example.
 
     Args:
         module: The module.

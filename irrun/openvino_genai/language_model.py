@@ -133,7 +133,7 @@ class LanguageModel:
         Args:
             prompt: Its tokens.
             config: How.
-            has_logprobs: Whether scores are those of the model, not of the candidates that are drawn from.
+            has_logprobs: Whether scores come from the model, not from the candidates for sampling.
 
         Raises:
             IrrunError: A layer failed.

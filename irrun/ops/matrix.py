@@ -221,7 +221,7 @@ def einsum_7(*inputs: Array, equation: str) -> Array:
 
 
 def _parse_equation(equation: str, inputs: Sequence[Array]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
-    """Return the labels of the axes of each input and of the output; those of "..." are ..., ".1", ".0"."""
+    """Return the labels of the axes of each input and of the output; "..." has the labels ..., ".1", ".0"."""
     equation = "".join(equation.split())
     if not re.fullmatch(r"[A-Za-z.,]*(->[A-Za-z.]*)?", equation):
         raise InputError(f"{equation!r} is not a valid equation")

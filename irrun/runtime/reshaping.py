@@ -128,7 +128,7 @@ def _declare(parameter: Layer) -> None:
 
 
 def _copy_to_inputs(graph: Graph, sources: Mapping[Address, Address]) -> None:
-    """Declare the shapes of input ports as those of the output ports that they are connected to."""
+    """Copy the declared shapes of output ports to the input ports they are connected to."""
     shapes = {(layer.id, port.id): port.shape for layer in graph.layers for port in layer.outputs}
     for layer in graph.layers:
         for port in layer.inputs:

@@ -307,7 +307,7 @@ class SpecialTokenSplitter:
         return Parts(_to_bytes(subject, begins), _to_bytes(subject, ends), flags)
 
     def _find_group(self, match: Any) -> tuple[int, int]:
-        """Return the bounds of the last group inside of a match; those of the match if it is empty."""
+        """Return the bounds of the last group inside a match, or the bounds of the match if the group is empty."""
         begin, end = match.span()
         for group in range(self._pattern.group_count, 0, -1):
             first, last = match.span(group)

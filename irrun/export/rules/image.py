@@ -43,7 +43,7 @@ F32 = np.float32
 
 @exports("Interpolate-1")
 def export_interpolate_1(site: Site) -> Value:
-    """Export Interpolate of version 1, whose attributes are those of version 11 for other names."""
+    """Export Interpolate of version 1: version 11 with other names of attributes."""
     rank = site.get_rank(0)
     axes = sorted(a % rank for a in site.axes)
     begin, end = (_expand_pads(pads, axes, rank) for pads in (site.pads_begin, site.pads_end))

@@ -51,7 +51,7 @@ class Collector:
         records: What is known about a layer, by its number and by its iterations: "", "3", "3,0".
         iterations: The number of iterations of each graph, by its owner's number and the owner's iterations.
         pictures: The pictures.
-        compared: Pictures of values and of those of a reference.
+        compared: Pictures of values beside a reference's.
         tensors: Full values.
         omitted_values: The number of values that were omitted because of `max_values`.
         omitted_iterations: Whether iterations were omitted because of `max_iterations`.

@@ -1,4 +1,4 @@
-"""Values of a reference beside those of the model: statistics, maps of both and of their difference, and points."""
+"""Values of a reference beside the model's: statistics, maps of both and of their difference, and points."""
 
 from __future__ import annotations
 

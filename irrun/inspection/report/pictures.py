@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 #: Maximum number of maps of one value.
 MAX_MAPS = 6
-#: Maximum number of maps that are compared with those of a reference.
+#: Maximum number of maps that are compared with a reference.
 COMPARED_MAPS = 2
 #: Minimum number of elements of a map.
 MIN_ELEMENTS = 12

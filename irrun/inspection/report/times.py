@@ -1,4 +1,4 @@
-"""Times of a report: those of the run that the page names, with the layers that one kernel computes together."""
+"""Times of a report, measured in the run that the page names, with the layers that one kernel computes together."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Times:
         seconds: The seconds of the run, a median.
         runs: The number of runs.
         kernels: For each call of a kernel in the program: its layers by number, the one that names it first, its
-            seconds in a run without those of its bodies, its calls, and which implementation it is.
+            seconds in a run without its bodies, its calls, and which implementation it is.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""Rules for If, Loop and Scan, whose bodies become those of If, Loop and TensorIterator."""
+"""Rules for If, Loop and Scan, which become If, Loop and TensorIterator."""
 
 from __future__ import annotations
 

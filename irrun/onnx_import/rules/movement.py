@@ -173,7 +173,7 @@ def translate_scatter_elements(node: Node) -> Value:
 
 @translate("ScatterND")
 def translate_scatter_nd(node: Node) -> Value:
-    """ScatterNDUpdate; updates of another shape with as many elements are those of files that onnxruntime accepts."""
+    """ScatterNDUpdate; like onnxruntime, accept updates of another shape with as many elements."""
     x, indices, updates = node[0], node[1], node[2]
     shapes = [value.get_static_shape() for value in (x, indices, updates)]
     if all(shape is not None for shape in shapes) and shapes[1]:

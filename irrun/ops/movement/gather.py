@@ -26,7 +26,7 @@ def get_gather_range(call: Call) -> IndexRange | None:
     """Return the indices of Gather; indices out of range give zeros.
 
     Args:
-        call: The call. Its first inputs are those of Gather.
+        call: The call. Its first inputs are the inputs of Gather.
     """
     data, indices, axis = call.inputs[:3]
     if data is None or indices is None or axis is None:

@@ -36,7 +36,7 @@ def infer_bounds(
     inputs: Sequence[Value | None],
     element_type: ElementType | None,
 ) -> list[Bounds | None]:
-    """Return the bounds of the outputs of an operation as far as they follow from those of the inputs.
+    """Return the bounds of the outputs of an operation as far as they follow from the bounds of the inputs.
 
     Args:
         operation: The operation.

@@ -71,7 +71,7 @@ def infer_gather(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_gather_elements(inputs: Inputs) -> Shapes:
-    """Return the shape of the indices, whose dimensions except for the axis are those of the data."""
+    """Return the shape of the indices: the shape of the data, except for the axis."""
     data, indices = inputs.get_shape(0), inputs.get_shape(1)
     if data is None or indices is None:
         known = data if indices is None else indices

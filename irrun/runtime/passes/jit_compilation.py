@@ -45,7 +45,7 @@ class Group:
         value: The slot of the running value: the result of a convolution, or the input of an expression.
         shape: The declared shape of all its values.
         create: Creates the kernel of the convolution from the steps and the constants and kinds of the operands.
-        inputs: Slots that the kernel is passed before the operands.
+        inputs: Slots that the kernel gets before the operands.
         members: Numbers of the instructions, in order.
         slots: Slots of the values of the group.
         operands: Slots of variable operands, or constants.
@@ -110,7 +110,7 @@ class Compilation:
         Args:
             members: Their numbers. The new instruction is where the last one was.
             kernel: The kernel.
-            inputs: The slots that the kernel is passed.
+            inputs: The slots that the kernel gets.
             changes: Other fields of the new instruction that differ from the last one.
         """
         instructions = tuple(self.instructions[number] for number in members)
