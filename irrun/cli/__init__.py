@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irrun.startup import end_startup  # first, since all other imports take longer
+from irrun.startup import end_startup  # first, because the other imports take longer
 
 # isort: split
 import contextlib
@@ -25,12 +25,12 @@ from irrun.interrupts import INTERRUPTS
 
 __all__ = ["ExampleCommand", "InputOption", "RunOption", "main"]
 
-#: Command -> description, in the order of the help. Each command lives in the module of its name.
+#: Command -> description, in the order of the help. The module of a command has its name.
 COMMANDS = {
     "run": "Run a model and print or save its outputs.",
     "generate": "Continue texts with a language model and its tokenizer.",
-    "embed": "Convert texts to vectors.",
-    "transcribe": "Write down speech.",
+    "embed": "Convert texts to embedding vectors.",
+    "transcribe": "Transcribe speech.",
     "map": "Run a model over many inputs, on all cores or a cluster.",
     "info": "Show the inputs, outputs and operations of a model.",
     "upgrade": "Convert an older IR (v2 to v10) to IR v11.",
@@ -45,7 +45,7 @@ COMMANDS = {
     "reduce": "Find the smallest part of a model that still fails.",
     "debug": "Stop at layers in the Python debugger.",
     "report": "Write an HTML page of the layers, values, times and errors of a run.",
-    "profile": "Show where the time of a run goes, by layer, type or module.",
+    "profile": "Show where a run spends its time, by layer, type or module.",
     "bench": "Measure latency, throughput, start and memory, optionally against OpenVINO.",
     "check": "Find NaN, overflow, saturation and constant channels.",
     "cache": "Show or clear compiled kernels.",
@@ -62,19 +62,19 @@ EXAMPLES = (
 
 
 class InputOption(click.Option):
-    """An option about the inputs of a model, which several commands share."""
+    """An option for the inputs of a model, shared by several commands."""
 
     section = "Options of inputs"
 
 
 class RunOption(click.Option):
-    """An option about the runs of a model, which several commands share."""
+    """An option for the runs of a model, shared by several commands."""
 
     section = "Options of runs"
 
 
 class ExampleCommand(click.Command):
-    """A command whose help shows shared options after its own ones, and ends with examples.
+    """A command. Its help lists its own options first, then shared options, then examples.
 
     It refuses to overwrite the files that it reads.
 
@@ -130,7 +130,7 @@ def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> 
 
 
 class _ClosedPipeError(Exception):
-    """The reader of stdout has closed the pipe. click would end the process with exit code 1."""
+    """The reader closed the pipe of stdout. Without this class, click would exit with code 1."""
 
 
 class _CommandGroup(click.Group):

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: Columns of lines in files and pipes.
+#: Line width in files and pipes.
 WIDTH = 80
-#: Inputs that are named.
+#: Maximum number of inputs listed.
 MAX_INPUTS = 3
-#: A percentile of 90 of more than this multiple of the minimum means that something else used the processor.
+#: If the 90th percentile exceeds the minimum by this factor, something else probably used the processor.
 MAX_VARIATION = 2
 
 #: Titles of the rows.
@@ -61,7 +61,7 @@ TITLES = {
     "--seconds",
     type=NumberRange(min=0, min_open=True),
     metavar="S",
-    help="Measure runs for this time. With --runs too, stop at whichever comes first.  [default: 5, without --runs]",
+    help="Measure for this many seconds. With --runs, stop at whichever comes first.  [default: 5, without --runs]",
 )
 @click.option(
     "--requests",
@@ -69,7 +69,7 @@ TITLES = {
     default=1,
     show_default=True,
     metavar="N",
-    help="Run this many requests at the same time; they share the threads.",
+    help="Run N requests concurrently; they share the threads.",
 )
 @click.option(
     "--against", type=click.Choice(["openvino"]), help="Also measure OpenVINO, with the same number of threads, in f32."
@@ -86,8 +86,8 @@ def command(
 ) -> None:
     """Measure how long MODEL takes to start and to run.
 
-    Latency is measured for single runs, after a warm-up and after kernels are compiled; throughput counts all requests
-    together. The model file is already in the system's cache. Memory growth is the peak growth of the process from
+    Latency is measured for single runs, after a warm-up and after kernels are compiled; throughput counts the runs of
+    all requests. The model file is already in the system's cache. Memory growth is the peak growth of the process from
     before reading the model until the end of the warm-up. Without --input, inputs are random.
 
     With --against openvino, irrun and OpenVINO take turns in the same process. The ratio is irrun's value
@@ -132,7 +132,7 @@ def _print_bench(result: Bench, is_random: bool) -> None:
 
 
 def _describe(result: Bench, is_random: bool) -> Iterator[str]:
-    """Yield what was measured as sentences."""
+    """Yield sentences that describe the measurement."""
     own, other = result.irrun, result.openvino
     requests = f"{_count(result.requests, 'request')}"
     if result.requests > 1:
@@ -153,7 +153,7 @@ def _describe(result: Bench, is_random: bool) -> Iterator[str]:
         yield f"peak memory of the process with irrun alone: {_format_size(result.process_peak)}"
     for engine in (own, other):
         if engine is not None and engine.get_percentile(90) > MAX_VARIATION * engine.get_percentile(0):
-            yield "times vary between runs: perhaps other programs use the processor"
+            yield "times vary between runs: other programs may be using the processor"
             return
 
 
@@ -184,7 +184,7 @@ def _make_rows(result: Bench) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _format(key: str, value: float | None) -> str:
-    """Return a value with its unit; "-" if it is not known."""
+    """Return a value with its unit; "-" if it is unknown."""
     if value is None:
         return "-"
     if key == "peak_bytes":

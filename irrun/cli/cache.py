@@ -1,4 +1,4 @@
-"""`irrun cache`: show or clear the compiled kernels on the disk."""
+"""`irrun cache`: show or clear the compiled kernels on disk."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["command"]
 @click.option("--clear", is_flag=True, help="Remove all kernels.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(clear: bool, as_json: bool) -> None:
-    """Show the compiled kernels that are kept on the disk, or remove them.
+    """Show the compiled kernels stored on disk, or remove them.
 
-    With the extra jit, kernels are compiled once for each version of irrun and LLVM and each processor, and are kept in
-    the user's cache folder, or in IRRUN_CACHE_DIR. Models use them with --jit auto if all of their kernels have been
-    compiled. The least recently used ones are removed when they exceed 512 MiB.
+    With the extra jit, kernels are compiled once per version of irrun and LLVM and per processor, and stored in the
+    user's cache folder, or in IRRUN_CACHE_DIR. With --jit auto, a model uses them once all of its kernels have been
+    compiled. If they exceed 512 MiB, the least recently used ones are removed.
     """
     from irrun.errors import InputError
     from irrun.fast.jit import cache

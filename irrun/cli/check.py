@@ -24,7 +24,7 @@ __all__ = ["command"]
 )
 @model_argument
 @run_options(is_plain=True)
-@click.option("--as", "target_type", type=click.Choice(["f16", "bf16"]), help="Report what this type cannot represent.")
+@click.option("--as", "target_type", type=click.Choice(["f16", "bf16"]), help="Also report overflow in this type.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
@@ -34,10 +34,10 @@ def command(
 ) -> None:
     """Run MODEL and check the values of all layers.
 
-    Errors: NaN and infinities, with the layer where they first appear; overflow in the type of --as; indices out of
-    range, for which Gather gives zeros; wrong declared types and shapes. Notes: NaN that disappear, values that become
-    0, denormal values, indices that OneHot ignores, FakeQuantize layers that clip values, and channels that are zero or
-    constant over all inputs. Passing an input again starts another run. The exit code is 1 if there are errors.
+    Errors: NaN and infinities, with the first layer that produces them; overflow in the type of --as; indices out of
+    range, where Gather gives zeros; wrong declared types and shapes. Notes: NaN that disappear, values that become
+    0, denormal values, indices that OneHot ignores, FakeQuantize layers that clip, and channels that are zero or
+    constant over all inputs. Repeat an input to run the model again. The exit code is 1 if there are errors.
     """
     from irrun.cli.progress import ProgressLine
     from irrun.cli.tables import print_lines, print_table

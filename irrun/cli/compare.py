@@ -26,7 +26,7 @@ __all__ = ["command"]
 
 #: The exit code if the outputs differ, but no layer adds an error.
 UNEXPLAINED = 3
-#: Differences between OpenVINO with and without int8 kernels that are explained, in dB.
+#: Report OpenVINO's int8 kernels as the reason if the results without them differ by more than this, in dB.
 EXPLAINED_DB = 1.0
 #: Maximum number of layers in the table unless --all is passed.
 MAX_ROWS = 25
@@ -51,7 +51,7 @@ FOLDED = ("exact", "near zero", "inherits")
 @against_option()
 @run_options(is_plain=True)
 @click.option("--layers", multiple=True, metavar="GLOB", help="Print these layers only.")
-@click.option("--all", "show_all", is_flag=True, help="Print all layers, also layers that agree.")
+@click.option("--all", "show_all", is_flag=True, help="Print all layers, including layers that agree.")
 @click.option(
     "--sort", type=click.Choice(["order", "own", "accumulated"]), default="order", show_default=True, help="Order."
 )
@@ -85,7 +85,7 @@ FOLDED = ("exact", "near zero", "inherits")
     "names",
     multiple=True,
     metavar="THEIRS=OURS",
-    help="An array of the reference that has another name than the layer or tensor of the model; repeatable.",
+    help="Match the array THEIRS of the reference with the layer or tensor OURS of the model; repeatable.",
 )
 @click.option(
     "--fail-below",
@@ -97,14 +97,14 @@ FOLDED = ("exact", "near zero", "inherits")
 @click.option(
     "--metric",
     metavar="FILE.py:FUNCTION",
-    help="A function of an output and its reference, in place of the SQNR of --fail-below. The file is executed.",
+    help="A function of an output and its reference that replaces the SQNR in --fail-below. The file is executed.",
 )
 @click.option(
     "--labels",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The right class of each input, for --cure and --until: a .npy file, or lines of FILE,LABEL. The accuracy is "
-    "then the metric, unless --metric states another function of an output and its label.",
+    help="The correct class of each input, for --cure and --until: a .npy file, or lines of FILE,LABEL. Accuracy then "
+    "is the metric, unless --metric names another function of an output and its label.",
 )
 @click.option(
     "--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.xml", help="Write a JUnit file."
@@ -135,9 +135,9 @@ def command(
     `irrun compare MODEL WITH` is short for `irrun compare MODEL --against WITH`.
 
     The own error of a layer is the error that it adds to the reference's inputs. The accumulated error includes the
-    errors of its inputs. Passing an input again, or a folder of inputs, starts another run of the same session:
+    errors of its inputs. Repeat an input, or pass a folder, for several runs of one session:
     variables keep their values. The exit code is 0 if the model agrees, 1 if layers add an error, 2 after an error,
-    and 3 if the outputs differ but no layer adds an error.
+    and 3 if outputs differ although no layer adds an error.
     """
     from irrun.atomic_files import atomic_write
     from irrun.cli.progress import ProgressLine
@@ -147,7 +147,7 @@ def command(
 
     reference = choose_reference(against, positional, "WITH")
     if reference is None:
-        raise click.UsageError("Missing option '--against': what the model is compared with")
+        raise click.UsageError("Missing option '--against', the reference")
     is_cured = cure is not None or until is not None
     option = "--until" if cure is None else "--cure"
     if is_cured and not reference.lower().endswith(".xml"):
@@ -210,7 +210,7 @@ def _parse_names(texts: Sequence[str]) -> dict[str, str] | None:
 
 
 def _name_runs(options: RunOptions, count: int) -> list[str]:
-    """Return the name of the file of each run, as far as each has one input; the number of the run otherwise."""
+    """Return a name for each run: its input file if it has one input, else its number."""
     specs = options.inputs.specs
     return [spec.rpartition("=")[2] for spec in specs] if len(specs) == count else [f"run {i}" for i in range(count)]
 
@@ -232,7 +232,7 @@ def _load_metric(text: str) -> Callable[..., float]:
 
 
 def _expand_folders(options: RunOptions) -> RunOptions:
-    """Replace folders among the inputs by their files, each of which is an input of another run."""
+    """Replace folders among the inputs by their files; each file is the input of another run."""
     specs: list[str] = []
     for spec in options.inputs.specs:
         folder = Path(spec)

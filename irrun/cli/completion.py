@@ -1,6 +1,6 @@
-"""Completion in shells: the scripts for bash, zsh and fish, and what they ask irrun for.
+"""Shell completion: the scripts for bash, zsh and fish, and irrun's answers to them.
 
-The scripts of click drop commands where files are possible too, as in the first word after `irrun`, and do not complete
+click's own scripts drop commands where files are possible too, as in the first word after `irrun`, and do not complete
 values after `=`. These scripts pass the line up to the cursor. irrun answers with the items, and the shell adds files.
 """
 
@@ -116,7 +116,7 @@ complete --no-files --keep-order --command irrun --arguments '(_irrun_completion
 
 
 class _Completion(ShellComplete):
-    """Completion of the line up to the cursor, which the script of a shell passes."""
+    """Completion of the line up to the cursor, which the shell's script provides."""
 
     source_template = ""
 
@@ -136,7 +136,7 @@ class _Completion(ShellComplete):
         try:
             args, word = self.get_completion_args()
             items = self.get_completions(args, word)
-        except Exception:  # a message would end up in the middle of the line
+        except Exception:  # a message would appear in the middle of the line
             return ""
         before = ""
         if word.startswith("-") and "=" in word:
@@ -199,7 +199,7 @@ class FishCompletion(_Completion):
 
 
 def _split_names(items: list[CompletionItem[Any]]) -> tuple[list[CompletionItem[Any]], str]:
-    """Return items for files without the name of an input before them, as in x=x.npy, and this name."""
+    """Strip the input name from items for files, as in x=x.npy; return the items and the name."""
     name, separator, path = items[0].value.partition("=")
     if not separator or glob.glob(glob.escape(items[0].value) + "*"):
         return items, ""

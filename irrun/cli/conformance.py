@@ -34,18 +34,18 @@ FOLDER = "conformance"
     default="CPU",
     show_default=True,
     metavar="DEVICE",
-    help="CPU, GPU, NPU or another device of OpenVINO, which computes in f32; or reference (Model.evaluate).",
+    help="CPU, GPU, NPU or another OpenVINO device, computing in f32; or reference (Model.evaluate).",
 )
 @click.option("--ops", "patterns", multiple=True, metavar="GLOB", help="Run these operations only, such as Gather-8.")
 @click.option("--cases", type=IntegerRange(min=1), metavar="N", help="Run at most N cases of each operation.")
-@click.option("--seed", type=IntegerRange(min=0), default=0, show_default=True, help="Seed of the values.")
+@click.option("--seed", type=IntegerRange(min=0), default=0, show_default=True, help="Seed for the values.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="The page to write (.html).")
 @click.option(
     "--models",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help=f"Where the smallest model and inputs of each finding are written.  [default: {FOLDER}, or the name of the "
+    help=f"Folder for the smallest model and inputs of each finding.  [default: {FOLDER}, or the name of the "
     "page without .html]",
 )
 @click.option("--workers", type=IntegerRange(min=1), metavar="N", help="Processes.  [default: the number of cores]")
@@ -55,7 +55,7 @@ FOLDER = "conformance"
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit of a case; one that takes longer is reported as crashed.",
+    help="Time limit of a case; a case that exceeds it counts as crashed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -71,11 +71,11 @@ def command(
 ) -> None:
     """Run cases of every operation on irrun and on a device of the installed OpenVINO, and compare the outputs.
 
-    Cases run in processes of their own, so that one that crashes or hangs does not end the command. For each operation,
-    the command prints how many cases agree, differ, are refused by the device, and crash. For what differs or crashes,
-    it writes the smallest model and inputs, which `irrun compare` runs again.
+    Cases run in separate processes, so that a crash or a hang does not end the command. For each operation,
+    the command prints how many cases agree, differ, are refused by the device, and crash. For cases that differ or
+    crash, it writes the smallest model and inputs, which `irrun compare` runs again.
 
-    The exit code is 0 if no case differs or crashes, 1 if one does, and 2 after an error.
+    The exit code is 0 if no case differs or crashes, 1 if any does, and 2 after an error.
     """
     from irrun.cli.progress import ProgressLine
     from irrun.conformance.survey import run_survey

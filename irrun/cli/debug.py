@@ -45,8 +45,8 @@ def command(
 ) -> None:
     """Run MODEL and stop after layers in pdb, the Python debugger.
 
-    The variables layer, key, inputs, outputs and scope are defined. The rest of the run uses outputs that you change.
-    All pdb commands work, and these: "c" continues to the next breakpoint, "nl" to the next layer, "kernel" steps
+    The variables layer, key, inputs, outputs and scope are defined. If you change outputs, the rest of the run uses
+    them. All pdb commands work, and these: "c" continues to the next breakpoint, "nl" to the next layer, "kernel" steps
     into the Python source of the layer's kernel, "variables" lists the variables, and "q" ends the run. If a kernel
     raises an error, the debugger opens there.
     """

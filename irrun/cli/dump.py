@@ -1,4 +1,4 @@
-"""Dumping of all values of a run to a folder."""
+"""Write all values of a run to a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`irrun embed`: convert texts to vectors."""
+"""`irrun embed`: convert texts to embedding vectors."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ __all__ = ["command"]
     show_default=True,
     help="Use the vector of the first token, the mean of all tokens, or the vector of the last one.",
 )
-@click.option("--no-normalize", "normalize", is_flag=True, flag_value=False, default=True, help="Keep their lengths.")
+@click.option("--no-normalize", "normalize", is_flag=True, flag_value=False, default=True, help="Keep vector lengths.")
 @click.option("--query", "is_query", is_flag=True, help="Texts are queries, not documents.")
-@click.option("--query-instruction", default="", metavar="TEXT", help="What queries begin with.")
-@click.option("--embed-instruction", default="", metavar="TEXT", help="What documents begin with.")
-@click.option("--max-length", type=IntegerRange(min=1), metavar="N", help="Largest number of tokens of a text.")
+@click.option("--query-instruction", default="", metavar="TEXT", help="Prefix of queries.")
+@click.option("--embed-instruction", default="", metavar="TEXT", help="Prefix of documents.")
+@click.option("--max-length", type=IntegerRange(min=1), metavar="N", help="Maximum number of tokens per text.")
 @click.option("--pad-to-max-length", is_flag=True, help="Pad texts to --max-length tokens.")
-@click.option("--padding-side", type=click.Choice(["left", "right"]), help="Where texts are padded.")
+@click.option("--padding-side", type=click.Choice(["left", "right"]), help="Side on which texts are padded.")
 @click.option("--batch-size", type=IntegerRange(min=1), metavar="N", help="Texts per run.  [default: all]")
 @setting_options()
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="An .npy, .npz or .json file.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="A .npy, .npz or .json file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     folder: Path,
@@ -57,9 +57,9 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Convert texts to vectors with the models of a folder that optimum-intel exported.
+    """Convert texts to embedding vectors with the models in a folder that optimum-intel exported.
 
-    FOLDER holds openvino_tokenizer.xml and openvino_model.xml, a model whose output is last_hidden_state. TEXT is a
+    FOLDER holds openvino_tokenizer.xml and openvino_model.xml, a model with the output last_hidden_state. TEXT is a
     text, or - for the lines of standard input. Similar texts have similar vectors.
 
     Options have the names and meanings of OpenVINO GenAI's TextEmbeddingPipeline.Config.

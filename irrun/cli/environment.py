@@ -1,4 +1,4 @@
-"""What `irrun info` without a model shows: the versions, the processor, and whether kernels can be compiled for it."""
+"""The output of `irrun info` without a model: versions, the processor, and whether kernels can be compiled for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from irrun.processor import allows_feature, get_level
 
 __all__ = ["collect_environment", "format_environment"]
 
-#: Features that kernels depend on, as LLVM names them -> as NumPy names them, for all processors.
+#: Processor features that kernels depend on: LLVM's name -> NumPy's name.
 FEATURES = {
     "avx": "AVX",
     "avx2": "AVX2",
@@ -89,7 +89,7 @@ def _name(is_on: bool) -> str:
 
 
 def _list_features() -> list[str]:
-    """Return what NumPy knows about this processor, as far as IRRUN_CPU allows it."""
+    """Return the features of this processor according to NumPy, limited to IRRUN_CPU."""
     try:
         from numpy._core._multiarray_umath import __cpu_features__  # type: ignore[import-not-found]
     except ImportError:  # NumPy 1

@@ -23,9 +23,9 @@ __all__ = ["command"]
 )
 @model_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .onnx file to write.")
-@click.option("--opset", type=int, metavar="N", help="The version of ONNX's operators, 18 to 28.  [default: 21]")
-@click.option("--partial", is_flag=True, help="Write layers that ONNX cannot express as nodes of another domain.")
-@click.option("--verify", is_flag=True, help="Run both models on random inputs, the new one in onnxruntime.")
+@click.option("--opset", type=int, metavar="N", help="The ONNX opset version, 18 to 28.  [default: 21]")
+@click.option("--partial", is_flag=True, help="Write layers that ONNX cannot express as nodes in a custom domain.")
+@click.option("--verify", is_flag=True, help="Run both models on random inputs, the ONNX model in onnxruntime.")
 @weights_option
 @shape_options
 @import_option
@@ -40,8 +40,8 @@ def command(
 ) -> None:
     """Write MODEL, an IR of any version, as ONNX.
 
-    The exit code is 0 if the model was written, 1 if --verify finds that results differ, and 2 after an error, for
-    which nothing is written: the error lists all layers that ONNX cannot express.
+    The exit code is 0 if the model was written, 1 if --verify finds different results, and 2 after an error. If ONNX
+    cannot express some layers, the error lists all of them and nothing is written.
     """
     from irrun.cli.progress import ProgressLine
     from irrun.cli.tables import print_lines
@@ -50,7 +50,7 @@ def command(
     from irrun.ir.reader import read_model
 
     if partial and verify:
-        raise click.UsageError("--verify runs the whole model, which --partial may not write")
+        raise click.UsageError("--verify needs a complete model; --partial may leave layers unexported")
     differences = []
     with ProgressLine(model.name):
         source = read_model(model, weights)
@@ -65,7 +65,7 @@ def command(
     if verify:
         lines += [str(difference) for difference in differences]
         is_uncertain = any(difference.uncertainty for difference in differences)
-        agree = "the results are as close as rounding to levels allows" if is_uncertain else "the results agree"
+        agree = "the results agree up to rounding in quantization" if is_uncertain else "the results agree"
         lines.append("the results differ" if any(d.differs for d in differences) else agree)
     print_lines(map(to_one_line, lines))
     if any(difference.differs for difference in differences):

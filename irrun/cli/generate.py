@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: Length of the text if neither an option nor the folder states it.
+#: Number of new tokens if neither an option nor the folder sets it.
 DEFAULT_LENGTH = 256
 
 
@@ -38,40 +38,38 @@ DEFAULT_LENGTH = 256
 )
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
-@click.option("--chat", is_flag=True, help="Answer messages: PROMPT..., or those that are typed, line by line.")
-@click.option("--system", metavar="TEXT", help="The first message of --chat: how to answer.")
-@click.option("--max-new-tokens", type=IntegerRange(min=1), metavar="N", help="Largest number of generated tokens.")
-@click.option("--min-new-tokens", type=IntegerRange(min=0), metavar="N", help="Smallest number of generated tokens.")
-@click.option("--do-sample", is_flag=True, default=None, help="Draw tokens at random, not the most probable ones.")
+@click.option("--chat", is_flag=True, help="Chat: answer PROMPT..., or messages typed line by line.")
+@click.option("--system", metavar="TEXT", help="System message of --chat: how to answer.")
+@click.option("--max-new-tokens", type=IntegerRange(min=1), metavar="N", help="Maximum number of new tokens.")
+@click.option("--min-new-tokens", type=IntegerRange(min=0), metavar="N", help="Minimum number of new tokens.")
+@click.option("--do-sample", is_flag=True, default=None, help="Sample tokens instead of taking the most probable.")
 @click.option("--temperature", type=NumberRange(min=0), metavar="T", help="Above 1: more varied; below 1: less.")
-@click.option("--top-k", type=IntegerRange(min=0), metavar="N", help="Draw from the N most probable tokens.")
+@click.option("--top-k", type=IntegerRange(min=0), metavar="N", help="Sample from the N most probable tokens.")
 @click.option(
-    "--top-p", type=NumberRange(min=0, max=1), metavar="P", help="Draw from tokens of this probability in all."
+    "--top-p", type=NumberRange(min=0, max=1), metavar="P", help="Sample from the top tokens up to this total."
 )
-@click.option(
-    "--min-p", type=NumberRange(min=0, max=1), metavar="P", help="Draw from tokens with this share of the best."
-)
-@click.option("--rng-seed", type=IntegerRange(min=0), metavar="N", help="Seed of the random numbers.")
+@click.option("--min-p", type=NumberRange(min=0, max=1), metavar="P", help="Require P times the top probability.")
+@click.option("--rng-seed", type=IntegerRange(min=0), metavar="N", help="Seed for sampling.")
 @click.option("--repetition-penalty", type=NumberRange(min=0), metavar="X", help="Above 1: repeat less.")
 @click.option("--presence-penalty", type=NumberRange(min=-2, max=2), metavar="X", help="Above 0: more new tokens.")
-@click.option("--frequency-penalty", type=NumberRange(min=-2, max=2), metavar="X", help="The same, by occurrences.")
-@click.option("--stop-strings", multiple=True, metavar="TEXT", help="End at this text. May be repeated.")
-@click.option("--ignore-eos", is_flag=True, default=None, help="Do not end at the token that ends a text.")
+@click.option("--frequency-penalty", type=NumberRange(min=-2, max=2), metavar="X", help="The same, per occurrence.")
+@click.option("--stop-strings", multiple=True, metavar="TEXT", help="Stop at this text; repeatable.")
+@click.option("--ignore-eos", is_flag=True, default=None, help="Continue after the end-of-text token.")
 @click.option("--num-return-sequences", type=IntegerRange(min=1), metavar="N", help="Print N texts for each prompt.")
-@click.option("--num-beams", type=IntegerRange(min=1), metavar="N", help="Search: continue the N best texts at once.")
-@click.option("--num-beam-groups", type=IntegerRange(min=1), metavar="N", help="Search in N groups that differ.")
-@click.option("--diversity-penalty", type=NumberRange(), metavar="X", help="Above 0: groups differ more.")
-@click.option("--length-penalty", type=NumberRange(), metavar="X", help="Above 1: search for longer texts.")
-@click.option("--no-repeat-ngram-size", type=IntegerRange(min=0), metavar="N", help="Repeat no N tokens in a search.")
+@click.option("--num-beams", type=IntegerRange(min=1), metavar="N", help="Beam search: keep the N best texts.")
+@click.option("--num-beam-groups", type=IntegerRange(min=1), metavar="N", help="Split the beams into N groups.")
+@click.option("--diversity-penalty", type=NumberRange(), metavar="X", help="Above 0: more different groups.")
+@click.option("--length-penalty", type=NumberRange(), metavar="X", help="Above 1: prefer longer texts.")
+@click.option("--no-repeat-ngram-size", type=IntegerRange(min=0), metavar="N", help="In beams, never repeat N tokens.")
 @click.option(
     "--stop-criteria",
     type=click.Choice(["early", "heuristic", "never"], case_sensitive=False),
-    help="End a search with enough texts, when no better one is likely, or when none is possible.",
+    help="When beam search ends: with enough texts, when a better text is unlikely, or when none is possible.",
 )
 @click.option("--echo", is_flag=True, default=None, help="Print the prompt as well.")
 @setting_options()
-@click.option("--trace", type=click.Path(path_type=Path), metavar="FILE", help="Write all values as lines of JSON.")
-@click.option("--check", is_flag=True, help="Name the first layer with NaN or infinities; exit with 1 if there is one.")
+@click.option("--trace", type=click.Path(path_type=Path), metavar="FILE", help="Write all values as JSON lines.")
+@click.option("--check", is_flag=True, help="Report the first layer with NaN or infinities; if any, exit with 1.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     folder: Path,
@@ -84,13 +82,13 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Continue texts with the models of a folder that optimum-intel exported.
+    """Continue texts with the models in a folder that optimum-intel exported.
 
-    FOLDER holds openvino_tokenizer.xml, openvino_model.xml and openvino_detokenizer.xml. The text is printed while it
-    is generated; the speed is printed at the end, to standard error. PROMPT is a text, or - for standard input.
+    FOLDER holds openvino_tokenizer.xml, openvino_model.xml and openvino_detokenizer.xml. The text is printed as it
+    is generated; the speed is printed to standard error at the end. PROMPT is a text, or - for standard input.
 
-    With --chat, prompts are messages of one chat, of which the chat template of FOLDER makes a text. Without PROMPT,
-    each line that is typed is one; Ctrl+D ends the chat.
+    With --chat, prompts are messages of one chat, which FOLDER's chat template turns into text. Without PROMPT,
+    each typed line is a message; Ctrl+D ends the chat.
 
     Options have the names and meanings of OpenVINO GenAI's GenerationConfig. Their defaults are in
     generation_config.json of FOLDER.

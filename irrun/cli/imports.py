@@ -23,7 +23,7 @@ def import_option(command: Command) -> Command:
 
 
 def import_and_pass_option(command: Command) -> Command:
-    """Add the option --import to a command whose workers import the files too, as the parameter `files`."""
+    """Add the option --import, with the parameter `files`, to a command with workers that import the files too."""
     return _create_option("It is executed in each worker.", is_passed=True)(command)
 
 

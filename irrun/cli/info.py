@@ -66,9 +66,9 @@ def command(
     shows_plan: bool,
     as_json: bool,
 ) -> None:
-    """Show the inputs, outputs, operations and weights of MODEL, and what prevents it from running.
+    """Show the inputs, outputs, operations and weights of MODEL, and anything that prevents it from running.
 
-    The model does not run, and the .bin file is not needed, except for --plan. Options of runs only affect the plan.
+    The model does not run, and the .bin file is not needed, except for --plan. Run options only affect the plan.
     The exit code is 1 if the model cannot run. Without a model, show the versions, the processor, and whether kernels
     can be compiled for it.
     """
@@ -123,7 +123,7 @@ def _print_environment(as_json: bool) -> None:
 
 
 def _list_plan(model: Path, weights: Path | None, shapes: ShapeOptions, settings: RunSettings) -> list[dict[str, Any]]:
-    """Return what a compiled model runs, in order."""
+    """Return the instructions of a compiled model, in order."""
     from irrun.ir.reader import read_model
     from irrun.runtime.plan import list_plan
 
@@ -155,7 +155,7 @@ def _print_plan(plan: Sequence[dict[str, Any]], as_json: bool) -> None:
 
 
 def _shorten(names: Sequence[str], shown: str) -> str:
-    """Return one of some names, and how many others there are."""
+    """Return the first name and the number of others."""
     return f"{shown} and {len(names) - 1} more" if len(names) > 1 else shown
 
 
@@ -163,7 +163,7 @@ def _list_layers(model: Model, pattern: str) -> list[dict[str, Any]]:
     """Return the facts about the layers whose key or tensor name matches a pattern.
 
     Raises:
-        InputError: None does.
+        InputError: No layer matches.
     """
     from irrun.errors import InputError
     from irrun.inspection.keys import KeyTable, compile_glob
@@ -275,7 +275,7 @@ def _collect_facts(model: Model, findings: Sequence[object]) -> dict[str, Any]:
 
 
 def _get_size(layer: Layer, is_in_memory: bool) -> int:
-    """Return the number of bytes that a Constant takes in the weights, or in memory for a model without a .bin file."""
+    """Return the size of a Constant in the .bin file, or in memory if the model has none."""
     constant = layer.constant
     return 0 if constant is None or (constant.offset is None and not is_in_memory) else constant.size
 

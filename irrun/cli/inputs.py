@@ -58,7 +58,7 @@ class FilePath(click.Path):
 
 
 def _notify(text: str) -> None:
-    """Show which dimensions were chosen."""
+    """Show the chosen dimensions on stderr."""
     from irrun.errors import to_one_line
 
     click.echo(to_one_line(text), err=True)
@@ -70,7 +70,7 @@ def complete_files(ctx: click.Context, parameter: click.Parameter, incomplete: s
 
 
 def _check_output(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Check the path of the outputs before the run, which may be long."""
+    """Check the path of the outputs before the run, since a run may be long."""
     from irrun.data.save import check_target
     from irrun.errors import InputError
 
@@ -124,7 +124,7 @@ precision_option = click.option(
 
 @dataclass(frozen=True)
 class InputOptions:
-    """The model's weights and inputs as the command line states them.
+    """The model's weights and inputs as given on the command line.
 
     Attributes:
         specs: Texts of the form `[name=]value`.
@@ -145,11 +145,11 @@ class InputOptions:
     scale: str | None = None
 
     def load(self, model: Model, memory: int | None = None) -> dict[str | int, np.ndarray[Any, Any]]:
-        """Load the inputs of one run. Dimensions that are chosen are shown on stderr.
+        """Load the inputs of one run. Chosen dimensions are shown on stderr.
 
         Args:
             model: The model.
-            memory: Bytes that an array of a file may take; see `LoadOptions`.
+            memory: Maximum size of an array in a file, in bytes; see `LoadOptions`.
 
         Raises:
             click.BadParameter: A text is not a list of numbers.
@@ -164,7 +164,7 @@ class InputOptions:
 
         Args:
             model: The model.
-            memory: Bytes that an array of a file may take; see `LoadOptions`.
+            memory: Maximum size of an array in a file, in bytes; see `LoadOptions`.
 
         Raises:
             click.BadParameter: A text is not a list of numbers.
@@ -178,7 +178,7 @@ class InputOptions:
         """Return how inputs are loaded.
 
         Args:
-            memory: Bytes that an array of a file may take; see `LoadOptions`.
+            memory: Maximum size of an array in a file, in bytes; see `LoadOptions`.
 
         Raises:
             click.BadParameter: A text is not a list of numbers.
@@ -192,7 +192,7 @@ class InputOptions:
 
 @dataclass(frozen=True)
 class ShapeOptions:
-    """The shapes of inputs as the command line states them.
+    """The shapes of inputs as given on the command line.
 
     Attributes:
         shapes: Texts of the form `[name=]1,3,224,224`.
@@ -298,10 +298,10 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="[NAME=]VALUE",
             shell_complete=complete_files,
-            help="A .npy, .npz (file.npz:key), raw .bin, .json or image file; - for an .npy, .npz or .json file on "
-            "stdin; JSON text such as 'ids=[[1,2,3]]'; for strings a text, or a .txt file of lines; or random, zeros, "
-            "ones (random:1,3,224,224 states the shape). "
-            "Without NAME: the next input, and random, zeros or ones for all inputs without another value.",
+            help="A .npy, .npz (file.npz:key), raw .bin, .json or image file; - for a .npy, .npz or .json file on "
+            "stdin; JSON text such as 'ids=[[1,2,3]]'; for string inputs, a text or a .txt file of lines; or random, "
+            "zeros, ones (random:1,3,224,224 sets the shape). "
+            "Without NAME, a file is for the next input; random, zeros and ones are for all inputs without a value.",
         ),
         weights_option,
         click.option(

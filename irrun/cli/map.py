@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: Seconds over which the speed is measured.
+#: Time window for measuring the speed, in seconds.
 WINDOW = 30.0
-#: Inputs without results that stderr lists.
+#: Maximum number of failed inputs listed on stderr.
 MAX_ERRORS = 20
 
 
@@ -64,13 +64,13 @@ MAX_ERRORS = 20
     show_default=True,
     help="Whether a broken input ends the run, or is skipped and recorded.",
 )
-@click.option("--retry", is_flag=True, help="Try inputs again that an earlier run skipped.")
+@click.option("--retry", is_flag=True, help="Retry inputs that an earlier run skipped.")
 @weights_option
 @image_options
 @shape_option
 @setting_options(
-    jit_help="Whether workers use compiled kernels, for all rows alike, also when a run continues; auto: from 200 "
-    "rows on.  [default: IRRUN_JIT, or auto]",
+    jit_help="Whether workers use compiled kernels, for all rows alike, also when a run continues; auto: for "
+    "200 rows or more.  [default: IRRUN_JIT, or auto]",
     threads_help="Number of threads of each worker.  [default: 1]",
     imports=import_and_pass_option,
 )
@@ -97,7 +97,7 @@ def command(
     """Run MODEL over many inputs on Dask and write its outputs to a Zarr group.
 
     INPUTS is a folder or a pattern of images, .npy and .npz files, or an array (.npy, .zarr) whose first axis counts
-    samples. A stopped run continues where it stopped. The array rows/status tells which rows are done; all other
+    samples. A stopped run continues where it stopped. The array rows/status records which rows are done; all other
     rows contain NaN, or the fill value of the array. The exit code is 1 if inputs were skipped.
     """
     from irrun.interrupts import delay_interrupts
@@ -169,7 +169,7 @@ def _print_text(result: MapResult) -> None:
     subject = f"wrote {result.output}," if result.computed else f"{result.output} already has"
     rows = f"{result.done} of {_count(result.count, 'row')}" if result.errors else _count(result.count, "row")
     states = [f"{n} {_be(n)} skipped" for n in (result.skipped,) if n] + [f"{n} failed" for n in (result.failed,) if n]
-    hint = "; --retry tries them again" if states else ""
+    hint = "; --retry retries them" if states else ""
     click.echo(to_one_line(", ".join([f"{subject} {rows}", *states]) + hint))
 
 
@@ -182,7 +182,7 @@ def _be(count: int) -> str:
 
 
 def _show_inputs(line: ProgressLine) -> Progress:
-    """Return a function that shows the number of inputs, how many of them take a second, and the time left."""
+    """Return a function that shows the number of finished inputs, the speed, and the time left."""
     from irrun.cli.progress import format_duration
 
     history: deque[tuple[float, int]] = deque()

@@ -1,4 +1,4 @@
-"""Types of options whose values are numbers."""
+"""Types of options with numeric values."""
 
 from __future__ import annotations
 

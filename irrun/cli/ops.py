@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: Columns of the output.
+#: Line width of the output.
 WIDTH = 100
 SECTIONS = ("Args", "Returns", "Raises", "Spec")
 
 
 def _complete_type(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the types of operations that begin with a text, in any case."""
+    """Return the types of operations that begin with a text, ignoring case."""
     from irrun.ops._support.registry import list_operations
 
     types = sorted({operation.type for operation in list_operations()})

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RunOptions", "against_option", "choose_reference", "get_keywords", "run_options", "setting_options"]
 
-PLAIN_HELP = "auto or off: this command always computes values with the plain kernels."
+PLAIN_HELP = "auto or off: this command always uses the plain kernels."
 THREADS_HELP = "Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]"
 JIT_HELP = (
-    "Whether to use kernels that are compiled for the processor, which needs the extra jit; auto: if they have been "
+    "Whether to use kernels compiled for the processor (needs the extra jit); auto: if they have been "
     "compiled before.  [default: IRRUN_JIT, or auto]"
 )
 
@@ -50,19 +50,19 @@ def against_option(effect: str = "", *, accepts_values: bool = True) -> Callable
     """Return the option `--against`, with the parameter `against`.
 
     Args:
-        effect: A sentence about what the option does.
-        accepts_values: Whether files of values are references too.
+        effect: A sentence that says what the option does.
+        accepts_values: Whether files of values are accepted as references too.
     """
     values = ", an .onnx file (run in onnxruntime), a .trace, .npz or .safetensors file, or a folder of .npy files"
     values = values if accepts_values else ""
-    text = f"What the model is compared with: {REFERENCES}{values}."
+    text = f"The reference: {REFERENCES}{values}."
     return click.option(
         "--against", metavar="WITH", shell_complete=complete_files, help=f"{effect} {text}" if effect else text
     )
 
 
 def choose_reference(against: str | None, other: str | None, name: str) -> str | None:
-    """Return the reference, which an older spelling of `--against` may specify.
+    """Return the reference, given by `--against` or its older spelling.
 
     Args:
         against: The value of `--against`.
@@ -81,14 +81,14 @@ timeout_option = click.option(
     "--timeout",
     type=NumberRange(min=0),
     metavar="SECONDS",
-    help="Time limit of each run; a run that exceeds it fails.",
+    help="Time limit per run; a run that exceeds it fails.",
     cls=RunOption,
 )
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the command line says about the runs of a model.
+    """The command line's settings for the runs of a model.
 
     Attributes:
         inputs: The inputs and the weights.
@@ -107,7 +107,7 @@ class RunOptions:
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that each run may take, or None."""
+        """Time limit of each run in seconds, or None."""
         return self.settings.timeout
 
     @property
@@ -138,11 +138,11 @@ class RunOptions:
         return model
 
     def read_reference(self, against: str, model: Model) -> Model | str:
-        """Read the reference if it is another model, whose inputs get the shapes that `--shape` and `--batch` set.
+        """Read the reference if it is another model, and apply `--shape` and `--batch` to its inputs.
 
         Args:
             against: The value of `--against`.
-            model: The model that is compared with it.
+            model: The model to compare with it.
 
         Returns:
             The other model, or `against`.
@@ -190,7 +190,7 @@ class RunOptions:
         return self.inputs.load(model, self._memory)
 
     def load_input_sets(self, model: Model) -> list[dict[str | int, np.ndarray[Any, Any]]]:
-        """Load the inputs of several runs: passing an input again starts the next one.
+        """Load the inputs of several runs: repeating an input starts the next run.
 
         Args:
             model: The model.
@@ -291,14 +291,14 @@ def setting_options(
             click.option(
                 "--memory",
                 metavar="SIZE",
-                help="Memory limit for the values of a run, such as 800M or 2G.  [default: what the machine has left]",
+                help="Memory limit for the values of a run, such as 800M or 2G.  [default: the available memory]",
                 cls=RunOption,
             ),
             click.option(
                 "--weights-memory",
                 metavar="SIZE",
                 help="Memory limit for decompressed weights, such as 800M or 2G, or 0 to decompress them while the "
-                "model runs.  [default: half of what the machine has left]",
+                "model runs.  [default: half of the available memory]",
                 cls=RunOption,
             ),
             *([timeout_option] if is_run else []),
@@ -319,7 +319,7 @@ def _parse_jit(text: str | None, is_plain: bool) -> Any:
     from irrun.runtime.compilation import VALUES, resolve_jit
 
     if is_plain and text == "on":
-        raise click.UsageError("--jit on does not apply: this command computes values with the plain kernels")
+        raise click.UsageError("--jit on does not apply: this command uses the plain kernels")
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which files a command reads and writes, so that none of them is both."""
+"""The files that a command reads and writes, so that it never overwrites its inputs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from irrun.errors import InputError
 
 __all__ = ["check_outputs", "find_sources", "note_sources"]
 
-#: Parameters that name what a command writes.
+#: Parameters that name output files.
 OUTPUTS = ("output", "dump", "chrome")
 #: Parameters that may name a folder whose files are read as values.
 REFERENCES = ("against", "compared", "positional")
 
-#: Characters of an argument in which the "=" after a name is looked for.
+#: How far into an argument to look for the "=" after a name, in characters.
 MAX_NAME = 4096
-#: Where a context keeps files that no parameter holds.
+#: Key of the files in a context that no parameter holds.
 _NOTED = "irrun.sources"
 
 
 def note_sources(ctx: click.Context, paths: tuple[Path, ...]) -> None:
-    """Note files that a command reads and that none of its parameters holds."""
+    """Record files that a command reads but none of its parameters names."""
     ctx.meta.setdefault(_NOTED, []).extend(paths)
 
 
@@ -50,13 +50,13 @@ def find_sources(ctx: click.Context) -> list[str | Path | int]:
 
 
 def check_outputs(ctx: click.Context) -> None:
-    """Check before a run that what a command writes is none of the files that `keep_files` keeps.
+    """Check before a run that a command does not write to any of the files that `keep_files` protects.
 
     Args:
         ctx: The context of the command, with its arguments.
 
     Raises:
-        click.BadParameter: It is one of them.
+        click.BadParameter: An output is one of these files.
     """
     for name in OUTPUTS:
         value = ctx.params.get(name)

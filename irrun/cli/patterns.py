@@ -43,7 +43,7 @@ class UnmatchedPatterns:
         """Check that each pattern matched a layer that was executed.
 
         Raises:
-            InputError: One did not.
+            InputError: No executed layer matches a pattern.
         """
         if not self.patterns:
             return
@@ -65,7 +65,7 @@ def add_output(model: Model, name: str, table: KeyTable) -> None:
 
     Raises:
         ModelError: No value has this name. The message lists similar ones.
-        InputError: No value has this name, but one in a body has or is similar.
+        InputError: No value has this name, but a value in a body has it or a similar one.
     """
     try:
         model.add_outputs([name])

@@ -1,4 +1,4 @@
-"""`irrun profile`: show where the time of a run goes."""
+"""`irrun profile`: show where a run spends its time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: Rows of the tables unless --all is passed.
+#: Maximum number of rows unless --all is passed.
 MAX_ROWS = 30
 
 
@@ -49,7 +49,7 @@ MAX_ROWS = 30
     type=click.Choice(["layer", "type", "module"]),
     default="layer",
     show_default=True,
-    help="Rows of the table.",
+    help="What a row of the table stands for.",
 )
 @click.option(
     "--depth",
@@ -60,12 +60,12 @@ MAX_ROWS = 30
 @click.option(
     "--sort",
     type=click.Choice(["order", "time", "excess"]),
-    help="Order of the rows; excess is the time above the bound.  [default: time]",
+    help="Order of the rows; excess is the time above the lower bound.  [default: time]",
 )
 @click.option("--top", type=IntegerRange(min=1), metavar="N", help=f"Print the first N rows.  [default: {MAX_ROWS}]")
 @click.option("--all", "show_all", is_flag=True, help="Print all rows.")
 @click.option("--against", type=click.Choice(["openvino"]), help="Show OpenVINO's time of each layer beside irrun's.")
-@click.option("--plain", is_flag=True, help="Measure the plain kernels, which runs with observers use.")
+@click.option("--plain", is_flag=True, help="Measure the plain kernels, as used in runs with observers.")
 @click.option(
     "--chrome",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -93,11 +93,11 @@ def command(
     as_csv: bool,
     output: Path | None,
 ) -> None:
-    """Measure where the time of a run of MODEL goes.
+    """Measure where a run of MODEL spends its time.
 
     For each layer: the median time over several runs after a warm-up, its share, the number of arithmetic operations
-    (two per multiply-add), the bytes read and written, the bytes of all values alive at that time, and the time beyond
-    the minimum for these operations and bytes on this machine. Layers that are computed together are one row.
+    (two per multiply-add), the bytes read and written, the bytes of all values alive at that point, and the time beyond
+    the minimum for these operations and bytes on this machine. Layers computed together share one row.
 
     Without --json and --csv, -o writes CSV if the file ends in .csv, else JSON.
     """

@@ -1,7 +1,7 @@
-"""A line on the terminal that shows how far a long command is.
+"""A line on the terminal that shows the progress of a long command.
 
-Another thread draws it a few times per second, from what `irrun.activity` says. What runs is the same as without it.
-It consists of printable characters and carriage returns only, so that a terminal is left as it was found, however the
+Another thread draws it a few times per second, from what `irrun.activity` reports; the computation is not affected.
+It consists of printable characters and carriage returns only, so the terminal stays usable however the
 process ends.
 """
 
@@ -25,13 +25,13 @@ from irrun.forks import renew_in_children
 
 __all__ = ["ProgressLine", "format_duration", "format_step"]
 
-#: Seconds after which the line appears, and between two drawings.
+#: Seconds before the line appears, and between updates.
 DELAY, INTERVAL = 0.7, 0.2
-#: Characters of the bar by the least width of the line, the widest first.
+#: Minimum width of the line -> length of the bar, widest first.
 BAR_WIDTHS = {100: 20, 60: 10}
-#: Columns that stay free, for the characters ^C that a terminal adds.
+#: Columns kept free for the ^C that a terminal echoes.
 MARGIN = 3
-#: Characters that the title and names keep at least.
+#: Minimum length of shortened titles and names.
 MIN_NAME = 8
 
 
@@ -72,12 +72,12 @@ class ProgressLine:
         self.close()
 
     def update(self, text: str, done: int = 0, total: int = 0, unit: str = "") -> None:
-        """Show a step of the command instead of what the process announces.
+        """Show a step of the command instead of the current activity of the process.
 
         Args:
-            text: What is done.
+            text: The description of the step.
             done: The number of parts that are done.
-            total: The number of all parts; 0 if it is not known.
+            total: The total number of parts; 0 if unknown.
             unit: What the parts are.
         """
         self._own = Step(text, done=done, total=total, unit=unit)
@@ -95,7 +95,7 @@ class ProgressLine:
                     setattr(sys, name, guard.stream)
 
     def write(self, stream: TextIO, text: str) -> int:
-        """Write what something else prints on the terminal meanwhile, in place of the line.
+        """Write other output to the terminal, in place of the line.
 
         Args:
             stream: The stream that it is printed to.
@@ -145,7 +145,7 @@ class ProgressLine:
             self._drawn = ""
 
     def _guard_streams(self) -> None:
-        """Pass what is printed to the terminal through the line, so that neither destroys the other."""
+        """Route other terminal output through the line, so that neither overwrites the other."""
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
             if stream is not None and stream.isatty():
@@ -155,7 +155,7 @@ class ProgressLine:
 
 
 class _GuardedStream:
-    """A stream to the terminal on which a progress line stands."""
+    """A stream to a terminal that shows a progress line."""
 
     def __init__(self, stream: TextIO, line: ProgressLine) -> None:
         self.stream = stream
@@ -176,13 +176,13 @@ class _GuardedStream:
 
 
 def format_step(title: str, step: Step, seconds: float, width: int, has_symbols: bool = True) -> str:
-    """Return the line that shows a step. Names are shortened where it would be too long, numbers are not.
+    """Return the line that shows a step. If it is too long, names are shortened; numbers never are.
 
     Args:
         title: The text at its start.
         step: The step.
         seconds: The time since the command started.
-        width: The columns that the line may take.
+        width: Maximum width of the line in columns.
         has_symbols: Whether characters outside ASCII may be used.
     """
     ellipsis = "…" if has_symbols else "..."
@@ -203,7 +203,7 @@ def format_step(title: str, step: Step, seconds: float, width: int, has_symbols:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time as minutes and seconds, such as "1:05", or with hours before them."""
+    """Format a time as minutes and seconds, such as "1:05", with hours if needed."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
@@ -216,7 +216,7 @@ def _join(step: Step, names: Sequence[str], bar: str, time: str) -> str:
 
 
 def _fit_names(names: Sequence[str], room: int, ellipsis: str) -> list[str]:
-    """Return names that take at most some columns together: the longest are shortened."""
+    """Shorten the longest names until all together fit into some columns."""
     widths = [measure_width(name) for name in names]
     limit = max(widths)
     while limit > MIN_NAME and sum(min(width, limit) for width in widths) > room:

@@ -37,14 +37,14 @@ __all__ = ["command"]
 @click.option(
     "--fails",
     metavar="CONDITION",
-    help="When a part fails: nan, inf, error, or a comparison with a number. Of differences: sqnr, max_abs, max_rel, "
-    "rms, cosine, ulps; of values: abs, min, max, mean, std. Alternatives are separated by 'or'.  [default with "
-    "--against: sqnr<60; sqnr<120 for another .xml of the same precision]",
+    help="Condition for failure: nan, inf, error, or a comparison with a number. For differences: sqnr, max_abs, "
+    "max_rel, rms, cosine, ulps; for values: abs, min, max, mean, std. Alternatives are separated by 'or'.  [default "
+    "with --against: sqnr<60; sqnr<120 for another .xml of the same precision]",
 )
 @click.option(
     "--test",
     metavar="COMMAND",
-    help="A command that fails (exit code other than 0 and 125) for parts that fail. {model}, {inputs} and {folder} "
+    help="A command that fails (exit code other than 0 and 125) if a part fails. {model}, {inputs} and {folder} "
     "are replaced by paths.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="Write there.")
@@ -60,10 +60,10 @@ def command(
     max_trials: int | None,
     as_json: bool,
 ) -> None:
-    """Find the smallest part of MODEL that still fails, and write it to a folder.
+    """Find the smallest part of MODEL that still fails and write it to a folder.
 
-    The values of a run become the inputs of the parts. If only a layer with a body is left, the search continues in the
-    body. The folder contains model.xml, model.bin, inputs.npz, reference.xml (the same part of another model), and
+    The values of a run become the inputs of the parts. If only one layer with a body is left, the search continues in
+    the body. The folder contains model.xml, model.bin, inputs.npz, reference.xml (the same part of another model), and
     repro.py, which runs the part and exits with 1 if it fails.
 
     The exit code is 0 if the model was reduced, 1 if it does not fail, and 2 after an error.

@@ -1,4 +1,4 @@
-"""`irrun report`: write a page in which a model and its values can be looked at."""
+"""`irrun report`: write an HTML page that shows a model and its values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: What a report is written as.
+#: Formats of a report.
 FORMATS = ("html", "model-explorer")
 
 
@@ -50,7 +50,7 @@ FORMATS = ("html", "model-explorer")
     metavar="SIZE",
     default="1200K",
     show_default=True,
-    help="Compressed size of full values in the page, which it draws whole and offers for download.",
+    help="Limit for the compressed size of full values, which the page draws whole and offers for download.",
 )
 @click.option("--format", "kind", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Format.")
 def command(
@@ -65,7 +65,7 @@ def command(
 ) -> None:
     """Write one HTML file that shows the graph of MODEL and, if it gets inputs, its values, times and errors.
 
-    OTHER is a model to show beside it, with what differs; with inputs, MODEL is compared with it.
+    If OTHER is given, the page shows it next to MODEL, with their differences. With inputs, it compares their values.
 
     The file opens in any browser and loads nothing else. --format model-explorer writes the graph as JSON for
     Google's Model Explorer, with the numbers as node data next to it: graph.time_ms.json and others.
@@ -108,7 +108,7 @@ def command(
 
 
 def _read_structure(path: Path, options: RunOptions, notes: list[str]) -> Model:
-    """Read a model whose weights may be missing, which is noted."""
+    """Read a model. If its weights are missing, add a note."""
     from irrun.ir.reader import read_findings
     from irrun.ir.structure import raise_findings
 

@@ -70,7 +70,7 @@ class _RunCommand(ExampleCommand):
 @click.option(
     "--trace",
     is_flag=True,
-    help="Print the outputs of every executed layer, in bodies too. A glob may follow: --trace 'conv*'.",
+    help="Print the outputs of every executed layer, in bodies too. A glob may follow, as in --trace 'conv*'.",
 )
 @click.option("--trace-layers", multiple=True, hidden=True)
 @click.option(

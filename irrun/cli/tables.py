@@ -1,7 +1,7 @@
 """Tables: complete in files and pipes, and as wide as the window on terminals.
 
 On a terminal, names are shortened in the middle and texts are wrapped. Numbers, types and shapes are always whole:
-columns that have no room are left out, the last ones first, and named below the table.
+columns that do not fit are left out, starting with the last, and listed below the table.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ __all__ = [
     "print_table",
 ]
 
-#: How the cells of a column get narrower: names lose their middle, texts are wrapped at spaces, lists of values show
-#: fewer of them, and all other cells are wrapped at spaces and after + without being divided.
+#: How the cells of a column are narrowed: names lose their middle, texts are wrapped at spaces, lists of values show
+#: fewer of them, and all other cells are wrapped at spaces and after +, never within a word.
 Kind = Literal["name", "text", "list", "value"]
 
 #: Characters between two columns.
 GAP = 2
-#: Widths to which names and texts are narrowed: to the first one before others are, and to the last one in the end.
+#: Widths to which names and texts are narrowed: to the first before other columns, to the last at the end.
 NAME_WIDTHS, TEXT_WIDTHS = (24, 12, 8), (32, 16)
 #: Lists of values are narrowed to this width before names are narrowed to the second one.
 LIST_WIDTH = 20
 
 
 class ValueList(str):
-    """A cell that contains values. If it is too wide, it shows fewer of them, each of them whole.
+    """A cell that contains values. If it is too wide, it shows fewer values, each complete.
 
     Args:
         values: The texts of the values.
-        is_complete: Whether there are no others.
+        is_complete: Whether these are all values.
     """
 
     def __new__(cls, values: Sequence[str], is_complete: bool) -> ValueList:
-        """Return the cell as the text that pipes get."""
+        """Return the complete text of the cell, for pipes."""
         texts = [*map(escape_unprintable, values), *([] if is_complete else ["..."])]
         cell = super().__new__(cls, " ".join(texts))
         cell.values = texts
@@ -59,7 +59,7 @@ class ValueList(str):
 
     @property
     def least(self) -> int:
-        """The columns that its first value takes."""
+        """The width of its first value."""
         return measure_width(" ".join([self.values[0][:12], "..."][: len(self.values)])) if self.values else 0
 
     def fit(self, width: int) -> str:
@@ -78,7 +78,7 @@ class _Column:
 
     Attributes:
         title: Its title.
-        kind: How it gets narrower.
+        kind: How it is narrowed.
         cells: Its cells.
     """
 
@@ -88,12 +88,12 @@ class _Column:
 
     @property
     def natural(self) -> int:
-        """The width that it takes if there is room."""
+        """The width of the column if there is room."""
         return max(map(measure_width, (self.title, *self.cells)))
 
     @property
     def limits(self) -> list[int]:
-        """The widths to which it is narrowed one after another."""
+        """The widths to which the column is narrowed, one after another."""
         words = max((measure_width(word) for word in self.title.split()), default=0)
         title = max([words, *map(measure_width, self.cells)])  # the title is wrapped
         if self.kind == "name":
@@ -126,11 +126,11 @@ def print_table(
     names: Sequence[str] | None = None,
     texts: Sequence[str] = (),
 ) -> None:
-    """Print a table. On a terminal it takes at most the width of the terminal.
+    """Print a table. On a terminal, it is at most as wide as the terminal.
 
     Args:
         header: The titles of the columns.
-        rows: The cells. Cells that are instances of `ValueList` get narrower by showing fewer values.
+        rows: The cells. `ValueList` cells are narrowed by showing fewer values.
         right: The titles of the columns that are aligned to the right.
         names: The titles of columns that may be shortened in the middle; by default the first one.
         texts: The titles of columns that may wrap between words.
@@ -196,7 +196,7 @@ def format_table(
     _use_gaps(shown, widths, [max(map(measure_width, lines)) for lines in titles], width, ellipsis)
 
     def join(cells: Sequence[list[str]], is_title: bool = False) -> Iterator[str]:
-        """Yield the lines of a row. Titles end at the bottom."""
+        """Yield the lines of a row. Titles are aligned to the bottom."""
         height = max(map(len, cells))
         padded = [[*[""] * (height - len(c)), *c] if is_title else [*c, *[""] * (height - len(c))] for c in cells]
         for line in zip(*padded, strict=True):
@@ -218,7 +218,7 @@ def format_table(
 def _use_gaps(
     columns: Sequence[_Column], widths: list[int], title_widths: Sequence[int], available: int, ellipsis: str
 ) -> None:
-    """Narrow columns to what their wrapped cells take, and widen lists and names by that."""
+    """Narrow columns to their wrapped cells, and give the space to lists and names."""
     for i, column in enumerate(columns):
         if widths[i] < column.natural and column.kind in ("value", "text"):
             lines = [line for cell in column.cells for line in column.lay_out(cell, widths[i], ellipsis)]
@@ -230,12 +230,12 @@ def _use_gaps(
 
 
 def arrange_columns(extents: Sequence[tuple[int, Sequence[int]]], available: int) -> list[int]:
-    """Return the widths of columns: the widest ones are narrowed until all fit, and the last ones left out otherwise.
+    """Return the widths of columns. Narrow the widest until all fit; if they cannot, leave out the last ones.
 
     Args:
         extents: For each column, its natural width, and the widths to which it is narrowed one after another. All
-            columns are narrowed to the first of theirs before any is narrowed to the second.
-        available: The width of the table, which includes `GAP` characters between columns.
+                columns are narrowed to their first width before any is narrowed to its second.
+        available: The width of the table, including `GAP` characters between columns.
     """
     count = len(extents)
     while count > 1:
@@ -272,12 +272,12 @@ def format_seconds(seconds: float) -> str:
 
 
 def _split(cell: str) -> list[str]:
-    """Return the parts between which a cell may be wrapped: numbers keep their units and the word before them."""
+    """Split a cell at the places where it may wrap: a number stays with its unit and the word before it."""
     return re.findall(r"[A-Za-z_][^\s+]*\+|(?:to )?\S+(?: (?:[KMGT]?B|ms|dB|[KMGT]|more)(?!\S))?", cell)
 
 
 def _join(parts: Sequence[str], width: int) -> list[str]:
-    """Return parts as lines of at most some columns, each with at least one part."""
+    """Join parts into lines of limited width, each with at least one part."""
     lines: list[str] = []
     for part in parts:
         gap = "" if lines and lines[-1].endswith("+") else " "

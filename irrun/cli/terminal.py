@@ -1,4 +1,4 @@
-"""The terminal: its width, its characters, and texts that fit."""
+"""The terminal: its width, its character set, and how texts are shortened to fit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from irrun.numerals import is_decimal
 
 __all__ = ["can_encode", "find_width", "measure_width", "shorten_middle"]
 
-#: The columns of a terminal that does not tell its size.
+#: Width of a terminal that does not report its size.
 DEFAULT_WIDTH = 80
-#: Characters outside ASCII that are drawn on terminals.
+#: Non-ASCII characters that irrun draws on terminals.
 SYMBOLS = "━╸─…"
 
 
 def find_width(stream: TextIO) -> int:
-    """Return the number of columns of a terminal: the variable COLUMNS, or what the terminal says.
+    """Return the number of columns of a terminal: the variable COLUMNS, or the width it reports.
 
     Args:
         stream: A stream to the terminal.
@@ -32,7 +32,7 @@ def find_width(stream: TextIO) -> int:
 
 
 def can_encode(stream: TextIO) -> bool:
-    """Return whether a stream has the characters that are drawn on terminals.
+    """Return whether a stream can encode the symbols that irrun draws on terminals.
 
     Args:
         stream: The stream.
@@ -45,7 +45,7 @@ def can_encode(stream: TextIO) -> bool:
 
 
 def measure_width(text: str) -> int:
-    """Return the number of columns that a text takes on a terminal.
+    """Return the number of columns a text takes on a terminal.
 
     Args:
         text: One line of printable characters.
@@ -56,12 +56,12 @@ def measure_width(text: str) -> int:
 
 
 def shorten_middle(text: str, width: int, ellipsis: str = "…") -> str:
-    """Return a text without its middle, since the ends of a name are the most distinctive.
+    """Shorten a text in the middle, since the ends of a name are the most distinctive.
 
     Args:
         text: The text.
-        width: The columns that the result may take.
-        ellipsis: What replaces the middle.
+        width: Maximum width of the result in columns.
+        ellipsis: The text that replaces the middle.
     """
     if measure_width(text) <= width:
         return text

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: What a table can be sorted by, with the keys.
+#: Sort orders of the table -> their sort keys.
 SORT_KEYS = ("order", "time", "size", "max", "name")
 
 
@@ -37,7 +37,7 @@ SORT_KEYS = ("order", "time", "size", "max", "name")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="The .trace file to write.")
 @click.option("--layers", multiple=True, metavar="GLOB", help="Record these layers or values, such as 'loop[*]/lstm'.")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Record layers of this type.")
-@click.option("--module", "modules", multiple=True, metavar="PREFIX", help="Record layers whose keys start with this.")
+@click.option("--module", "modules", multiple=True, metavar="PREFIX", help="Record layers with this key prefix.")
 @click.option("--max-bytes", metavar="SIZE", help="Beyond this size (800M, 2G), record statistics only.")
 @click.option("--sort", type=click.Choice(SORT_KEYS), default="order", show_default=True, help="Order of the table.")
 @click.option("--top", type=IntegerRange(min=1), metavar="N", help="Print the first N rows only.")
@@ -107,12 +107,12 @@ def print_trace(
         layers: Globs for the layers to print.
         types: Types of the layers to print.
         modules: Prefixes of the keys of the layers to print.
-        sort: What to sort by: one of `SORT_KEYS`.
+        sort: The order: one of `SORT_KEYS`.
         top: The number of rows; None for all.
         as_json: Whether to print JSON.
 
     Raises:
-        InputError: There are conditions that no recorded value satisfies.
+        InputError: No recorded value satisfies the conditions.
     """
     from irrun.cli.tables import format_seconds, print_table
     from irrun.errors import InputError
@@ -151,7 +151,7 @@ def print_trace(
 
 
 def sort_values(values: Sequence[TracedValue], sort: str) -> list[TracedValue]:
-    """Return values in another order.
+    """Return values in sorted order.
 
     Args:
         values: The values in the order of execution.

@@ -1,4 +1,4 @@
-"""`irrun transcribe`: write down speech."""
+"""`irrun transcribe`: transcribe speech."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ __all__ = ["command"]
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("sounds", nargs=-1, required=True, metavar="FILE.wav...", type=FilePath(".wav"))
 @click.option("--language", metavar="NAME", help="The language of the speech, such as en.  [default: detect it]")
-@click.option("--task", type=click.Choice(["transcribe", "translate"]), help="translate: write it in English.")
+@click.option("--task", type=click.Choice(["transcribe", "translate"]), help="translate: into English.")
 @click.option("--return-timestamps", is_flag=True, help="Print segments with their times, in seconds.")
-@click.option("--initial-prompt", metavar="TEXT", help="A text that precedes the speech, for the spelling of names.")
-@click.option("--hotwords", metavar="TEXT", help="The same, for each part of a long sound.")
-@click.option("--max-new-tokens", type=IntegerRange(min=1), metavar="N", help="Largest number of tokens of 30 s.")
+@click.option("--initial-prompt", metavar="TEXT", help="Text placed before the speech, such as the spelling of names.")
+@click.option("--hotwords", metavar="TEXT", help="The same, for every 30-second window of a long recording.")
+@click.option("--max-new-tokens", type=IntegerRange(min=1), metavar="N", help="Maximum number of tokens per 30 s.")
 @setting_options()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(folder: Path, sounds: tuple[Path, ...], settings: RunSettings, as_json: bool, **options: Any) -> None:
-    """Write down speech with the Whisper model of a folder that optimum-intel exported.
+    """Transcribe speech with a Whisper model in a folder that optimum-intel exported.
 
     FOLDER holds openvino_encoder_model.xml, openvino_decoder_model.xml, a tokenizer and a detokenizer. FILE.wav has PCM
-    samples of 8, 16, 24 or 32 bits; channels are averaged, and other sampling rates than 16 kHz are converted.
-    The time is printed at the end, to standard error.
+    samples of 8, 16, 24 or 32 bits; channels are averaged, and the audio is resampled to 16 kHz.
+    At the end, the time is printed to standard error.
 
     Options have the names and meanings of OpenVINO GenAI's WhisperGenerationConfig. Their defaults are in
     generation_config.json of FOLDER.

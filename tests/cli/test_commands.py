@@ -219,8 +219,10 @@ def test_skipped_inputs_of_a_mapping_are_listed(count, model, capsys, monkeypatc
     options += ["--layout", "NHWC", "--channels", "rgb", "--scale", "255"]
     code, out, err = call(capsys, "map", model, "*.npy", "-o", "r.zarr", *options)
     assert code == (1 if errors else 0)
-    rows = ["9 rows", "8 of 9 rows, 1 was skipped; --retry tries", "7 of 9 rows, 2 were skipped; --retry tries"][count]
-    assert out == f"wrote r.zarr, {rows}{' them again' if errors else ''}\n"
+    rows = ["9 rows", "8 of 9 rows, 1 was skipped; --retry retries", "7 of 9 rows, 2 were skipped; --retry retries"][
+        count
+    ]
+    assert out == f"wrote r.zarr, {rows}{' them' if errors else ''}\n"
     assert err.splitlines() == ["skipped, row 3: a.npy: is broken", "skipped, row 5: b.npy: is empty"][:count]
     ((_, inputs, _, passed, keywords),) = calls
     assert inputs == ("*.npy",)

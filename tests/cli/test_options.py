@@ -107,7 +107,7 @@ def test_compiled_kernels_are_refused_where_they_do_not_apply(command, model, ca
     arguments = list_arguments(command, model)
     code, _, err = call(capsys, command, *arguments, "--jit", "on")
     assert code == 2
-    assert "--jit on does not apply: this command computes values with the plain kernels" in err
+    assert "--jit on does not apply: this command uses the plain kernels" in err
     assert call(capsys, command, *arguments, "--jit", "off")[0] == (1 if command == "reduce" else 0)
 
 
@@ -190,7 +190,7 @@ def test_two_references_and_none_are_refused(model, capsys):
     assert "--against and --compare exclude each other" in err
     code, _, err = call(capsys, "compare", model, "-i", "ones")
     assert code == 2
-    assert "Missing option '--against': what the model is compared with" in err
+    assert "Missing option '--against', the reference" in err
 
 
 def test_settings_of_a_plan_require_a_plan(model, capsys):

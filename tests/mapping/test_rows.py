@@ -88,11 +88,11 @@ def test_command_line_reports_rows(model, inputs, scheduler, capsys):
     command = ["map", "model.xml", inputs, "-o", "out.zarr", "--on-error", "skip", "--scheduler", scheduler]
     code, out, err = call(capsys, *command)
     assert code == 1
-    assert out == "wrote out.zarr, 2 of 5 rows, 2 were skipped, 1 failed; --retry tries them again\n"
+    assert out == "wrote out.zarr, 2 of 5 rows, 2 were skipped, 1 failed; --retry retries them\n"
     assert err.splitlines()[2] == f"failed, row 4: inputs/e.npy: {SHAPE_ERROR}"
     code, out, _ = call(capsys, *command)
     assert code == 1
-    assert out == "out.zarr already has 2 of 5 rows, 2 were skipped, 1 failed; --retry tries them again\n"
+    assert out == "out.zarr already has 2 of 5 rows, 2 were skipped, 1 failed; --retry retries them\n"
     for name in "ace":
         (model.parent / inputs / f"{name}.npy").unlink()
         save(model.parent / inputs / f"{name}.npy")
