@@ -100,7 +100,7 @@ Programs that import `openvino` run unchanged in two ways:
 Both ways install `openvino_genai` as well:
 see [Programs for OpenVINO GenAI](generation.md#programs-for-openvino-genai).
 
-Each module exists once, whatever name a program imports it by: `openvino.runtime.exceptions`,
+Each module exists once, under all names that programs import it by: `openvino.runtime.exceptions`,
 `openvino._pyopenvino.op` and `openvino.utils.types` are modules of `irrun.openvino`, so that classes of exceptions and
 nodes are equal under all names. The names of all releases since 2022.1 are known.
 

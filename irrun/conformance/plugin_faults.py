@@ -450,7 +450,7 @@ expected = [[0, 1, 1], [0, 0, 1]]
     # Undefined values, and the end of the process.
     _memory(
         "plugin-binary-convolution-channels",
-        "BinaryConvolution is undefined if the number of input channels is no multiple of 8",
+        "BinaryConvolution is undefined if the number of input channels is not a multiple of 8",
         text="Results differ from run to run, and bits after those of the filters are read.",
         code="""
 x = ops.parameter([1, 3, 2, 2], f32)
