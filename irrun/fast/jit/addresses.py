@@ -12,7 +12,7 @@ __all__ = ["get_address"]
 
 Array = np.ndarray[Any, Any]
 
-#: Bytes of a Python object before the fields of its type.
+#: Size of a Python object's header in bytes.
 _HEADER_SIZE = object.__basicsize__
 _read_pointer = ctypes.c_void_p.from_address
 
@@ -29,6 +29,6 @@ IS_ADDRESS_FIRST_FIELD = _is_address_first_field()
 
 def get_address(array: Array) -> int:
     """Return the address of the first element."""
-    if IS_ADDRESS_FIRST_FIELD:  # a tenth of the time: kernels on small arrays are limited by it
+    if IS_ADDRESS_FIRST_FIELD:  # ten times as fast, which matters for kernels on small arrays
         return _read_pointer(id(array) + _HEADER_SIZE).value or 0
     return int(array.__array_interface__["data"][0])

@@ -43,7 +43,7 @@ F32 = np.dtype(np.float32)
 
 #: Scores of a block: 384 KiB.
 BLOCK_SIZE = 96 << 10
-#: Multiplications of a part that a thread computes at least.
+#: Minimum number of multiplications per part.
 MIN_PART_WORK = 1 << 20
 
 
@@ -51,7 +51,7 @@ class AttentionKernel(CompiledKernel):
     """The kernel of ScaledDotProductAttention without a sink.
 
     Args:
-        constants: For each input, its value if it is constant. The scale must be.
+        constants: The value of each input if it is constant, or None. The scale must be constant.
         is_causal: The attribute.
         is_boolean: Whether the mask is a boolean.
     """
@@ -72,7 +72,7 @@ class AttentionKernel(CompiledKernel):
         """Attend.
 
         Raises:
-            NoKernelError: The types or shapes are others.
+            NoKernelError: The types or shapes are unsupported.
         """
         if not query.dtype == key.dtype == value.dtype == F32 or not query.ndim == key.ndim == value.ndim >= 2:
             raise NoKernelError("expected queries, keys and values in f32")
@@ -114,7 +114,7 @@ class AttentionKernel(CompiledKernel):
 def _bind(
     query: Layout, key: Layout, value: Layout, mask: Layout | None, factor: float, is_causal: bool, mask_step: str
 ) -> Binding:
-    """Return attention, which layers share, without a constant mask."""
+    """Return attention without a constant mask, shared by layers."""
     if not is_causal:
         return _Plan(query, key, value, mask, factor, mask_step).make_binding()
     added = convert_mask(np.arange(key.shape[-2]) <= np.arange(query.shape[-2])[:, np.newaxis])
@@ -122,10 +122,10 @@ def _bind(
 
 
 def convert_mask(mask: Array) -> Array:
-    """Return what a mask adds to the scores, in f32.
+    """Return the f32 values that a mask adds to the scores.
 
     Raises:
-        NoKernelError: It has another type.
+        NoKernelError: The mask has another type.
     """
     if mask.dtype == np.bool_:
         added: Array = np.where(mask, F32.type(0), F32.type(-np.inf))
@@ -144,7 +144,7 @@ def _expand_mask(mask: Array, columns: int) -> Array:
 
 
 def _make_expression(mask_kind: str, mask_step: str) -> Expression:
-    """Return what is computed with the products of queries and keys: a factor, and a mask of a kind or none."""
+    """Return the expression of the scores: the product with a factor, and the sum with a mask of some kind or none."""
     scale = Step("Multiply", (0, 1))
     if not mask_kind:
         return Expression(("scalar",), (scale,))
@@ -152,12 +152,12 @@ def _make_expression(mask_kind: str, mask_step: str) -> Expression:
 
 
 class _Plan:
-    """How attention is computed for inputs of some layouts.
+    """The computation of attention for inputs of some layouts.
 
     Args:
         query: The layout of the queries, [B..., L, E].
-        key: That of the keys, [B..., S, E].
-        value: That of the values, [B..., S, Ev].
+        key: The layout of the keys, [B..., S, E].
+        value: The layout of the values, [B..., S, Ev].
         mask: The mask or its layout, which broadcasts to [B..., L, S] and has S columns, or None.
         factor: The scale.
         mask_step: The expression of the scores and the mask.
@@ -199,9 +199,9 @@ class _Plan:
         return full
 
     def make_binding(self) -> Binding:
-        """Return the binding, whose inputs are the queries, the keys, the values, and the mask if it is not constant.
+        """Return the binding. Its inputs are the queries, the keys, the values, and the mask unless it is constant.
 
-        Where the queries of a head are one block, its keys and values are packed by the thread that computes it.
+        If the queries of a head are one block, the thread that computes it packs its keys and values.
         """
         blocks = range(0, self.length, self.rows)
         scores = SCRATCH.move(align_size(4 * get_tile_size()))
@@ -262,7 +262,7 @@ class _Plan:
     def attend(
         self, index: Shape, first: int, packed: tuple[Address, Address], scores: Address, table: Address
     ) -> list[Call]:
-        """Return the calls that compute a block of queries, whose number of the first one is stated."""
+        """Return the calls that compute a block of queries, given the number of its first query."""
         query = self.inputs[0]
         place = (*index, first)
         rows = min(self.rows, self.length - first)
@@ -285,10 +285,10 @@ class _Plan:
 
 
 def arrange_like(shape: Shape, strides: Shape) -> Shape:
-    """Return the strides in bytes of a new value, with the axes in the same order in memory as another value.
+    """Return the strides in bytes of a new value that keeps another value's order of axes in memory.
 
     Args:
-        shape: The shape of the new value, whose last axis is contiguous.
+        shape: The shape of the new value. Its last axis is contiguous.
         strides: The strides of the other value.
     """
     result = [F32.itemsize] * len(shape)

@@ -33,10 +33,10 @@ Array = np.ndarray[Any, Any]
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-#: Shapes for which a kernel keeps what it has prepared.
+#: Maximum number of shapes for which a kernel keeps its bindings.
 MAX_BINDINGS = 64
 Shape: TypeAlias = tuple[int, ...]
-#: The number of an input, or CONSTANT, and what is added to its address.
+#: The number of an input, or CONSTANT, and an offset that is added to its address.
 Operand: TypeAlias = tuple[int, int]
 
 F32 = np.dtype(np.float32)
@@ -75,15 +75,15 @@ def get_layout(array: Array) -> Layout:
     return Layout(array.shape, array.strides)
 
 
-#: The number of an operand that is no input, but an address.
+#: The number of an operand that is an address instead of an input.
 CONSTANT = -1
-#: Bases of tasks that are no inputs: the result, a table of addresses of operands, and memory that tasks share.
+#: Bases of tasks other than inputs: the result, a table of addresses of operands, and memory that tasks share.
 RESULT, TABLE, BUFFER = -1, -2, -3
 
 
 @dataclass(frozen=True)
 class Binding:
-    """A kernel for inputs in f32 of certain shapes, which are contiguous unless the kernel was bound for other layouts.
+    """A kernel for f32 inputs of certain shapes, contiguous unless the kernel was bound for other layouts.
 
     Attributes:
         shape: The shape of the result.
@@ -92,7 +92,7 @@ class Binding:
         operands: The elements of the table.
         buffer_size: Elements of the memory that the tasks share.
         constants: Arrays that must stay in memory.
-        strides: The strides of the result in bytes, in which elements do not overlap. It is contiguous without them.
+        strides: The strides of the result in bytes, without overlap; by default, it is contiguous.
     """
 
     shape: Shape
@@ -119,13 +119,13 @@ class Binding:
 
 
 def keep_binding(kept: dict[Key, Value], key: Key, value: Value, limit: int = MAX_BINDINGS) -> Value:
-    """Keep what is prepared for some shapes for later runs, instead of all others if there are many, and return it.
+    """Keep a value for later runs with the same shapes, and return it. If there are many values, drop all others.
 
     Args:
-        kept: What is kept.
+        kept: The values kept so far.
         key: The shapes.
-        value: What is prepared for them.
-        limit: The number of entries.
+        value: The value prepared for these shapes.
+        limit: The maximum number of entries.
     """
     if len(kept) >= limit:
         kept.clear()

@@ -1,4 +1,4 @@
-"""Recurrent cells with constant weights in bodies of loops: products, and what follows them in one pass."""
+"""Recurrent cells with constant weights in bodies of loops: products, then gates in one pass."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from irrun.ops._support.recurrent_steps import (
 )
 
 Array = np.ndarray[Any, Any]
-#: The name of an activation function in lower case, alpha and beta.
+#: An activation function: its name in lower case, alpha and beta.
 Activation: TypeAlias = tuple[str, float, float]
 
 F32 = np.dtype(np.float32)
 
 
 class _CellFunction(NamedTuple):
-    """What follows the products of a cell.
+    """The computation of a cell after its products.
 
     Attributes:
         name: The name of the function that emits it.
         activations: The activation functions.
-        clip: The bound of the gates.
-        options: What else the function depends on.
+        clip: The limit of the gates.
+        options: Further options of the function.
         result_count: The number of results.
         is_vector: Whether it computes vectors.
     """
@@ -58,7 +58,7 @@ class _CellFunction(NamedTuple):
         return results
 
     def activate(self, machine: Vectors, number: int, gate: Value) -> Value:
-        """Append a gate's activation function, after its limits."""
+        """Append the limit and the activation function of a gate."""
         if self.clip < math.inf:
             gate = machine.clip(gate, -self.clip, self.clip)
         return self.activate_state(machine, number, gate)
@@ -101,8 +101,8 @@ def _emit_gates(own: _CellFunction, m: Vectors, values: Sequence[Value]) -> Sequ
 def _emit_gru(own: _CellFunction, m: Vectors, values: Sequence[Value]) -> Sequence[Value]:
     """Compute a GRU.
 
-    The operands are z, or with linear_before_reset its two parts and those of r; the two parts of h, the state, and
-    the score of attention if there is one.
+    The operands are z and the two parts of h, then the state, then the attention score if there is one. With
+    linear_before_reset, the two parts of z and of r come in place of z.
     """
     (is_linear,) = own.options
     if is_linear:
@@ -127,7 +127,7 @@ class _Cell(NamedTuple):
         weights: The weights of the input and of the hidden state, and the biases or None.
         others: The constant inputs after the biases.
         activations: The activation functions.
-        clip: The bound of the gates.
+        clip: The limit of the gates.
         hidden: The size of the hidden state.
     """
 
@@ -196,7 +196,7 @@ def _divide(value: BodyValue, hidden: int) -> list[BodyValue]:
 
 
 def _project_both(planner: BodyPlanner, step: BodyStep, cell: _Cell, gates: int) -> list[BodyValue]:
-    """Return the gates: the sums of the products of the input and of the hidden state."""
+    """Return the gates: the product of the input plus the product of the hidden state."""
     W, R, B = cell.weights
     _check_bias(B, gates * cell.hidden)
     joined = planner.add_value((cell.X.shape[0], W.shape[1] + cell.hidden))

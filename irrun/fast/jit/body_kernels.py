@@ -1,4 +1,4 @@
-"""Kernels of single operations that are planned as those of bodies of loops: recurrent cells."""
+"""Kernels of single recurrent cells, planned like the body of a loop."""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ __all__ = ["add_step", "can_compile"]
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
-#: Products of two variable matrices at most: each has its own arguments.
+#: Maximum number of products of two variable matrices: each has its own arguments.
 MAX_ITEMS = 1 << 8
 
 
 def can_compile(step: BodyStep) -> str:
-    """Return why an operation cannot be compiled, whatever the shapes are; empty if it may be."""
+    """Return why an operation cannot be compiled for any shapes, or an empty text."""
     operation = step.site.operation
     if operation.is_custom:
         return f"{operation.type} is a custom operation"
@@ -54,10 +54,10 @@ def can_compile(step: BodyStep) -> str:
 
 
 def add_step(planner: BodyPlanner, step: BodyStep) -> None:
-    """Add an operation to a plan: its outputs become known if its inputs are.
+    """Add an operation to a plan. Its outputs become known if all inputs are known.
 
     Raises:
-        NoKernelError: It cannot be compiled for these shapes and types.
+        NoKernelError: The operation cannot be compiled for these shapes and types.
         Exception: The plain kernel refuses known inputs.
     """
     site, operation = step.site, step.site.operation
@@ -84,12 +84,12 @@ def add_step(planner: BodyPlanner, step: BodyStep) -> None:
 
 
 def _list_known(planner: BodyPlanner, step: BodyStep) -> list[Array | None]:
-    """Return the values of the inputs that are known, and None for all others."""
+    """Return the values of known inputs, and None for all others."""
     return [planner.known.get(slot) for slot in step.inputs]
 
 
 def _get_known(planner: BodyPlanner, step: BodyStep, position: int) -> Array:
-    """Return the value of an input that has to be known."""
+    """Return the value of an input that must be known."""
     value = planner.known.get(step.inputs[position]) if position < len(step.inputs) else None
     if value is None:
         raise NoKernelError(f"input {position} of {step.site.operation.type} is not constant")
@@ -148,7 +148,7 @@ def _concatenate(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
 
 
 def _copy_parts(planner: BodyPlanner, result: BodyValue, parts: Sequence[BodyValue], axis: int) -> None:
-    """Copy values to their places in a result."""
+    """Copy values to their positions in a result."""
     start = 0
     for part in parts:
         place = replace(result, shape=part.shape, offset=result.offset + start * result.strides[axis])
@@ -377,7 +377,7 @@ _reduces("ReduceLogicalOr", "any", "b")
 
 
 def _reduce(planner: BodyPlanner, step: BodyStep, kinds: str, reduction: tuple[str, str, str]) -> BodyValue:
-    """Add a reduction: its name, and what is computed before and after it."""
+    """Add a reduction: its name, and the functions before and after it."""
     data = planner.get(step.inputs[0])
     rank = len(data.shape)
     axes = list(dict.fromkeys(normalize_axis(int(n), rank) for n in _get_known(planner, step, 1).reshape(-1)))

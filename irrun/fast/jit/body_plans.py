@@ -1,7 +1,7 @@
-"""Plans of bodies of loops: the memory and the tasks of all values of an iteration, for certain shapes.
+"""Plans of bodies of loops: the memory and the tasks of an iteration, for certain shapes.
 
-Unlike sequences of kernels, bodies have values of several types, of which some are known when the plan is made, such as
-shapes. Memory for values that do not outlive an iteration is one array.
+Unlike sequences of kernels, bodies have values of several types. Some values, such as shapes, are known when the plan
+is made. One array holds all values that do not outlive an iteration.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["EMITTERS", "BodyPlan", "BodyPlanner", "BodyStep", "BodyValue", "coun
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
-#: Bytes of the element that says whether inputs are invalid.
+#: Size of the status, which tells whether inputs are invalid, in bytes.
 STATUS_SIZE = 8
 _COPY = Copy()
 
@@ -41,10 +41,10 @@ class BodyStep:
     """An operation of a body.
 
     Attributes:
-        site: What is known about it.
+        site: The call site.
         inputs: Slots of the inputs.
         outputs: Slots of the outputs.
-        prepared: What is kept for all shapes, such as packed weights.
+        prepared: Data shared by all shapes, such as packed weights.
     """
 
     site: CallSite
@@ -61,8 +61,8 @@ class BodyValue:
         shape: Its shape.
         strides: Its strides in bytes.
         dtype: Its type.
-        block: Its memory.
-        offset: Its first byte there.
+        block: The block of memory that holds it.
+        offset: Its first byte in the block.
     """
 
     shape: Shape
@@ -104,8 +104,8 @@ class BodyPlan:
             follow.
         tasks: The tasks with their arrays.
         varying: The numbers of the arrays whose addresses differ between iterations.
-        kept: What addresses point to.
-        has_status: Whether tasks set the first element of the arena, an i64, where their inputs are invalid.
+        kept: Objects that addresses point to.
+        has_status: Whether tasks set the first element of the arena, an i64, if their inputs are invalid.
         schedules: The schedules by number of threads.
     """
 
@@ -122,7 +122,7 @@ class BodyPlan:
         """Return the schedule for the number of threads of the current run.
 
         Args:
-            varying: The same numbers of arrays as `varying` in the order in which a run states their addresses.
+            varying: The arrays of `varying`, in the order in which a run passes their addresses.
         """
         threads = get_thread_count()
         if threads not in self.schedules:
@@ -131,11 +131,11 @@ class BodyPlan:
 
 
 class BodyPlanner:
-    """The making of a plan.
+    """Builds a plan.
 
     Args:
         inputs: The layouts of the inputs by their slots.
-        constants: The values of slots that are known.
+        constants: The known values of slots.
 
     Attributes:
         values: The values by their slots.
@@ -159,7 +159,7 @@ class BodyPlanner:
     # Values
 
     def get(self, slot: int) -> BodyValue:
-        """Return the value of a slot, in memory if it is known."""
+        """Return the value of a slot; if it is known, put it into memory."""
         if slot in self.values:
             return self.values[slot]
         if slot not in self._constants:
@@ -194,7 +194,7 @@ class BodyPlanner:
         return BodyValue(shape, count_strides(shape, dtype), dtype, block)
 
     def get_status(self) -> BodyValue:
-        """Return the element that tasks set where their inputs are invalid; the plain loop then says what is."""
+        """Return the element that tasks set if their inputs are invalid; the plain loop then reports the error."""
         if self._status is None:
             block = Block(STATUS_SIZE, 0, 0, (1,), Address(0))
             self._status = BodyValue((1,), (STATUS_SIZE,), np.dtype(np.int64), block)
@@ -217,7 +217,7 @@ class BodyPlanner:
     # Tasks
 
     def add_task(self, task: Task, arrays: Sequence[BodyValue | list[tuple[BodyValue | None, int]]]) -> None:
-        """Add a task with its arrays: values, or tables of values and what is added to their addresses."""
+        """Add a task with its arrays: values, or tables of values and offsets."""
         number = len(self._tasks)
         for array in arrays:
             for value in [v for v, _ in array] if isinstance(array, list) else [array]:
@@ -234,13 +234,13 @@ class BodyPlanner:
     def add_elementwise(
         self, element: Elementwise, operands: Sequence[BodyValue], dtype: np.dtype[Any] = F32
     ) -> BodyValue:
-        """Add the computation of an elementwise function with one result, to which its operands broadcast."""
+        """Add the computation of an elementwise function of operands that broadcast to its single result."""
         result = self.add_value(np.broadcast_shapes(*[value.shape for value in operands]), dtype)
         self.add_nest(element, [result], operands)
         return result
 
     def add_kernel(self, kernel: CompiledKernel, inputs: Sequence[BodyValue]) -> BodyValue:
-        """Add a kernel of values in f32, and return its result."""
+        """Add a kernel on f32 values, and return its result."""
         if any(value.dtype != F32 for value in inputs):
             raise NoKernelError("expected f32")
         if not kernel.reads_layouts:
@@ -259,7 +259,7 @@ class BodyPlanner:
     def multiply(
         self, step: BodyStep, key: str, value: BodyValue, get_weights: Callable[[], Array], bias: Array | None = None
     ) -> BodyValue:
-        """Add the product of a value with constant weights [K, N], and a bias [N], which are packed once for a key."""
+        """Add the product of a value with constant weights [K, N], plus a bias [N]. Both are packed once per key."""
         if key not in step.prepared:
             steps = () if bias is None else (Step("Add", (0, 1)),)
             kernel = ProductKernel(2, get_weights(), steps, () if bias is None else (bias,))
@@ -276,7 +276,7 @@ class BodyPlanner:
         """Return the plan.
 
         Args:
-            results: Slots of the results, without repetitions; each gets an array of its own.
+            results: Slots of the results, without repetitions; each gets its own array.
             varying: Slots of the inputs whose addresses differ between iterations.
 
         Raises:
@@ -325,11 +325,11 @@ def _locate_operand(operand: Operand, inputs: Sequence[BodyValue]) -> tuple[Body
 def _locate(value: BodyValue) -> Address:
     place = value.block.place
     if place is None:
-        raise NoKernelError("expected a block with a place")
+        raise NoKernelError("expected a block with an address")
     return place.move(value.offset)
 
 
-#: Adds an operation to a plan, and returns its outputs.
+#: Adds an operation to a plan and returns its outputs.
 Emitter = Callable[[BodyPlanner, BodyStep], Sequence[BodyValue]]
 #: Operation type -> emitter, for operations that are neither views nor elementwise.
 EMITTERS: dict[str, Emitter] = {}

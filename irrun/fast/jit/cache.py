@@ -1,8 +1,8 @@
 """Compiled kernels in files of the user's cache folder.
 
-Each target (the versions of irrun and LLVM, and the processor) has a folder of its own. The name of a file is the
-digest of the source text and the target with all its features, so that a file never has to be invalidated. A file that
-is damaged is ignored: its first bytes are the digest of the rest. If the files exceed MAX_BYTES, the least recently
+Each target (the versions of irrun and LLVM, and the processor) has its own folder. The name of a file is the
+digest of the source text and the target with all its features, so a file never becomes stale. Each file starts with
+the digest of the rest, so damaged files are ignored. If the files exceed MAX_BYTES, the least recently
 used ones are removed.
 
 Marks beside the kernels state that all kernels of a program have been compiled.
@@ -22,13 +22,13 @@ from pathlib import Path
 
 __all__ = ["MARK", "MAX_BYTES", "Group", "clear", "get_folder", "has_file", "list_groups", "load", "save"]
 
-#: Bytes of the digest in front of a kernel.
+#: Size of the digest in front of a kernel, in bytes.
 DIGEST_SIZE = 32
-#: Bytes that the folder may hold.
+#: Maximum size of the folder in bytes.
 MAX_BYTES = 512 << 20
-#: Start of the names of files that are being written.
+#: Prefix of files that are being written.
 TEMPORARY = "."
-#: End of the names of marks.
+#: Suffix of marks.
 MARK = ".program"
 
 
@@ -39,7 +39,7 @@ class Group:
     Attributes:
         name: The versions and the processor; empty for files of older versions of irrun.
         kernels: Number of kernels.
-        programs: Number of programs whose kernels are complete.
+        programs: Number of programs with complete kernels.
         size: The bytes of their files.
     """
 
@@ -86,7 +86,7 @@ def load(key: str) -> bytes | None:
 
 
 def has_file(name: str) -> bool:
-    """Return whether the folder of any target has a file of a name, which takes no LLVM to find out."""
+    """Return whether the folder of any target has a file with a name, without importing LLVM."""
     with contextlib.suppress(OSError, RuntimeError):
         folder = get_folder()
         with os.scandir(folder) as entries:
@@ -95,7 +95,7 @@ def has_file(name: str) -> bool:
 
 
 def save(key: str, code: bytes) -> None:
-    """Save a kernel. Without permission to write, nothing happens."""
+    """Save a kernel. Do nothing without permission to write."""
     with contextlib.suppress(OSError, RuntimeError):
         digest = hashlib.sha256(code).digest()
         folder = get_folder()
@@ -117,7 +117,7 @@ def save(key: str, code: bytes) -> None:
 
 
 def list_groups() -> list[Group]:
-    """Return the kernels in the cache by target. What other processes remove meanwhile is not counted."""
+    """Return the kernels in the cache by target, except files that other processes remove meanwhile."""
     files: dict[str, list[tuple[bool, int]]] = {}
     with contextlib.suppress(OSError, RuntimeError):
         folder = get_folder()
@@ -129,7 +129,7 @@ def list_groups() -> list[Group]:
 
 
 def clear() -> Group:
-    """Remove all files, and return what they were. Processes that use a kernel keep it.
+    """Remove all files and return their groups. Processes that use a kernel keep it.
 
     Raises:
         OSError: A file could not be removed.
@@ -142,13 +142,13 @@ def clear() -> Group:
             removed.append((path.suffix == MARK, status.st_size))
     if folder.is_dir():
         for each in folder.iterdir():
-            with contextlib.suppress(OSError):  # another process writes there
+            with contextlib.suppress(OSError):  # another process is writing to it
                 each.rmdir()
     return _make_group("", removed)
 
 
 def _make_group(name: str, files: Sequence[tuple[bool, int]]) -> Group:
-    """Return the group of files, of which it is known whether they are marks, and their bytes."""
+    """Return the group of some files, given whether each is a mark and its size."""
     programs = sum(is_mark for is_mark, _ in files)
     return Group(name, len(files) - programs, programs, sum(size for _, size in files))
 
@@ -162,7 +162,7 @@ def _list_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Return whether a file or folder belongs to the user and nobody else may write it."""
+    """Return whether a file or folder belongs to the user and only the user may write it."""
     if not hasattr(os, "getuid"):
         return True
     return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -1,6 +1,6 @@
 """Sequences of recurrent cells with any attributes: each direction is a compiled loop around its cell.
 
-`recurrences.py` computes sequences with the default attributes, whose gates stay in registers.
+`recurrences.py` computes sequences with the default attributes, with gates in registers.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class CellSequenceKernel(CompiledKernel):
             for kind, version in ((f"{name}Cell", opset), ("Squeeze", "opset1"), ("Unsqueeze", "opset1"))
         )
         if cell is None or squeeze is None or unsqueeze is None:
-            raise NoKernelError("an operation is missing")
+            raise NoKernelError("an operation of the body has no kernel")
         has_scores = self._scores >= 0
-        # Slots: the axis of the time, slices of X and of the scores, states; what they are squeezed to, the weights,
+        # Slots: the time axis, slices of X and of the scores, and states; the squeezed slices, the weights,
         # the new states, and the new hidden state as a part of the output.
         axis, X, A, H, C, x, a, y, first = range(9)
         states = [H, C][: self._state_count]
@@ -106,7 +106,7 @@ class CellSequenceKernel(CompiledKernel):
         return CompiledLoop(_refuse, body, has_trip_count=False)
 
     def __call__(self, *inputs: Array) -> Any:
-        """Compute the sequence, or leave it to the plain kernel if sequences differ in their lengths.
+        """Compute the sequences, or leave them to the plain kernel if their lengths differ.
 
         Raises:
             NoKernelError: There is no kernel for these inputs.
@@ -163,7 +163,7 @@ class CellSequenceKernel(CompiledKernel):
 
 
 def _refuse(*inputs: Any, **options: Any) -> NoReturn:
-    """Raise an error in the place of a loop that is not compiled.
+    """Raise an error in place of running an uncompiled loop.
 
     Raises:
         NoKernelError: Always.

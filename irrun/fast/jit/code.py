@@ -1,7 +1,7 @@
-"""Writing of functions in LLVM's intermediate representation.
+"""Functions in LLVM's intermediate representation.
 
 A `Function` appends instructions to its text. Values are in static single assignment form; variables that loops
-change are on the stack, from where LLVM's optimizer moves them to registers.
+change are on the stack, and LLVM's optimizer moves them to registers.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Variable:
-    """A place on the stack, whose value loops may change."""
+    """A variable on the stack, which loops may change."""
 
     function: Function
     type: str
@@ -114,13 +114,13 @@ class Variable:
 
 
 class Function:
-    """A function that is being written.
+    """A function under construction.
 
     Attributes:
         name: Its name.
-        lanes: The number of f32 that the processor's vectors hold.
+        lanes: The number of f32 in a vector of the processor.
         parameters: Its parameters by name.
-        declarations: The functions that it calls.
+        declarations: Declarations of the functions that it calls.
     """
 
     def __init__(self, name: str, parameters: Sequence[tuple[str, str]], lanes: int) -> None:
@@ -149,7 +149,7 @@ class Function:
     def _get_entry_text(self) -> str:
         """Return the function that calls it with arguments from an array of i64.
 
-        Each argument takes two elements: the number of the base that is added to it, and the argument.
+        Each argument takes two elements: the number of the base to add, and the argument.
         """
         lines, arguments = [], []
         for i, type_ in enumerate(self.signature):
@@ -186,7 +186,7 @@ class Function:
         return f"%v{self._count}"
 
     def coerce(self, value: Operand, type_: str) -> Value:
-        """Return a value of a type: scalars and Python's numbers are repeated in vectors."""
+        """Convert a value to a type; scalars and Python numbers are repeated in vectors."""
         if isinstance(value, Value):
             if value.type == type_:
                 return value
@@ -201,7 +201,7 @@ class Function:
         return Value(self, type_, "<" + ", ".join([f"{scalar} {literal}"] * lanes) + ">")
 
     def splat(self, value: Value, type_: str) -> Value:
-        """Return a vector whose elements are a scalar."""
+        """Return a vector that repeats a scalar."""
         first = self.emit(type_, f"insertelement {type_} poison, {value.type} {value}, i32 0")
         lanes = int(type_[1:].split()[0])
         return self.emit(type_, f"shufflevector {type_} {first}, {type_} poison, <{lanes} x i32> zeroinitializer")
@@ -238,7 +238,7 @@ class Function:
         return self.call_math("fmuladd", a, b, c)
 
     def scale_by_power(self, value: Value, exponent: Value) -> Value:
-        """Return value * 2^exponent for vectors of f32, whose exponents are whole numbers, on AVX-512."""
+        """Return value * 2^exponent for f32 vectors with whole exponents, on AVX-512."""
         name, type_ = f"llvm.x86.avx512.mask.scalef.ps.{32 * self.lanes}", self.vector
         mask, rounding = ("i16", ", i32 4") if self.lanes == 16 else ("i8", "")
         self.declarations.add(f"{type_} @{name}({type_}, {type_}, {type_}, {mask}{', i32 immarg' * bool(rounding)})")
@@ -315,7 +315,7 @@ class Function:
         self.append(f"call void @{name}({value.type} {value}, ptr {pointer}, i32 {align}, {mask.type} {mask})")
 
     def prefetch(self, pointer: Value) -> None:
-        """Load a line of the memory to the second level of the caches; the address may be invalid."""
+        """Prefetch a cache line into the L2 cache; the address may be invalid."""
         self.declarations.add("void @llvm.prefetch.p0(ptr nocapture readonly, i32 immarg, i32 immarg, i32 immarg)")
         self.append(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")
 
@@ -377,7 +377,7 @@ class Function:
 
     @contextmanager
     def repeat(self, holds: Callable[[], Value]) -> Iterator[None]:
-        """Repeat the body while a condition holds, which is computed before each iteration."""
+        """Repeat the body while a condition holds. The condition is computed before each iteration."""
         self._count += 1
         label = f"repeat{self._count}"
         self.append(f"br label %{label}.head")
@@ -434,6 +434,6 @@ def make_module(functions: Sequence[Function], others: str = "") -> str:
 
 
 def format_float(value: float) -> str:
-    """Return a literal of f32: the bits of the double that equals it."""
+    """Return an f32 literal: the bits of the double with the same value."""
     rounded = struct.unpack("f", struct.pack("f", value))[0]
     return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"

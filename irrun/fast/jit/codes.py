@@ -29,11 +29,11 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Pixels of a part that a thread converts at least, of four channels, and parts at most.
+#: Minimum number of pixels (of four channels) per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 14, 16
-#: The distance of the code of 0 from an integer, at most, with which 0 counts as exact.
+#: Maximum distance of the code of 0 from an integer for 0 to count as exact.
 ZERO_TOLERANCE = 1e-3
-#: The error of the code of a weight in f32 at most: twice the rounding of a product of at most 127 steps.
+#: Maximum error of a weight's code in f32: twice the rounding error of a product of at most 127 steps.
 WEIGHT_TOLERANCE = 127 * 2.0**-22
 
 
@@ -57,7 +57,7 @@ class CodeFormat:
 
     @staticmethod
     def create(limits: list[Array | None], levels: int, rank: int) -> CodeFormat | None:
-        """Return the format for the limits of a FakeQuantize, or None if they are of another kind.
+        """Return the format for the limits of a FakeQuantize, or None if the limits are of another kind.
 
         Args:
             limits: The constant limits.
@@ -84,7 +84,7 @@ class CodeFormat:
 
     @functools.cached_property
     def step(self) -> Array:
-        """The distance of two values in f64."""
+        """The distance between neighboring values, in f64."""
         step: Array = (self.out_high.astype(np.float64) - self.out_low) / (self.levels - 1)
         return step
 
@@ -99,7 +99,7 @@ class CodeFormat:
 
     @functools.cached_property
     def nearest_zero(self) -> Array:
-        """The code of 0, or of the value nearest to it."""
+        """The code of 0, or of the nearest value."""
         zero = np.rint(-self.out_low / self.step) if self.zero is None else self.zero
         return np.clip(zero, 0, self.levels - 1).astype(np.int64)
 
@@ -121,7 +121,7 @@ def find_weight_codes(weights: Array) -> tuple[Array, Array] | None:
         weights: f32, shape [CO, ...].
 
     Returns:
-        The codes in i8, and the scales in f64, whose product equals the weights within rounding.
+        The codes in i8 and the scales in f64. Their product equals the weights up to rounding.
     """
     rows = weights.reshape(len(weights), -1)
     largest = np.abs(rows).max(axis=1, initial=0).astype(np.float64)
@@ -145,7 +145,7 @@ def find_weight_codes(weights: Array) -> tuple[Array, Array] | None:
 
 
 def _are_codes(rows: Array, steps: Array) -> Array:
-    """Return which rows are multiples of their steps that fit into i8."""
+    """Return which rows are multiples of their step within i8."""
     quotients = rows / steps[:, np.newaxis]
     codes = np.rint(quotients)
     is_code = (np.abs(quotients - codes) <= WEIGHT_TOLERANCE) & (codes < 128)
@@ -188,7 +188,7 @@ def _compile_conversion(is_encoding: bool) -> Kernel:
         def decode_vector(position: Value, mask: Value | None, *, rows: Any = (codes, planes, limits)) -> None:
             codes, planes, limits = rows
             joined = f.load(f.offset(codes, position), f.integers(), mask)
-            # Channels beyond the last repeat it; it is written last.
+            # Channels beyond the last one repeat it; the real one is written last.
             for i, (target, (low, _, width)) in reversed(list(enumerate(zip(planes, limits, strict=True)))):
                 level = f.convert("sitofp", (joined >> (8 * i)) & 255, f.vector)
                 f.store(level / top * width + low, f.offset(target, position), mask)

@@ -27,9 +27,9 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of a column at most, which are added up one after another.
+#: Maximum number of elements in a column, which are added one after another.
 MAX_LENGTH = 256
-#: Elements of a part that a thread computes at least, and runs of columns at most: each has its own arguments.
+#: Minimum number of elements per part, and maximum number of runs of columns: each has its own arguments.
 MIN_PART_SIZE, MAX_RUNS = 1 << 13, 1 << 10
 
 
@@ -93,7 +93,7 @@ class ColumnSoftmaxKernel(CompiledKernel):
         """Return the softmax of data of a layout.
 
         Raises:
-            NoKernelError: There is no kernel for it.
+            NoKernelError: There is no kernel for this layout.
         """
         (layout,) = layouts
         if len(layout.shape) != self._rank:

@@ -1,7 +1,7 @@
-"""Loops whose bodies are compiled: one call computes many iterations without the interpreter.
+"""Loops with compiled bodies: one call computes many iterations without the interpreter.
 
-Slices are read where they are, back edges lead from one of two places of a result to the other, and concatenated
-outputs are written to their final memory. Everything else of an iteration is in one array.
+Slices are read in place. A result that a back edge carries alternates between two places, and concatenated
+outputs are written to their final memory. One array holds all other values of an iteration.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ __all__ = ["CompiledLoop", "InvariantStep", "LoopBody"]
 
 Array = np.ndarray[Any, Any]
 
-#: Words that describe iterations which are computed at once, so that they stay in the cache, and iterations at most.
+#: Maximum number of words that describe the iterations of one call, so that they stay in the cache, and maximum number
+#: of iterations per call.
 MAX_WORDS, MAX_ITERATIONS = 1 << 14, 256
-#: Seconds after which a call should return, so that time limits and interrupts are checked.
+#: Target duration of a call in seconds, so that time limits and interrupts are checked.
 MAX_SECONDS = 0.05
-#: Seconds that iterations after the last one may take, of loops with a condition.
+#: For loops with a condition: time limit for surplus iterations after the last one, in seconds.
 MAX_VAIN_SECONDS = 1e-4
-#: Iterations that are computed first.
+#: Number of iterations in the first call.
 FIRST_ITERATIONS = 16
-#: Bytes of the results of iterations that are computed at once, of loops with a condition.
+#: For loops with a condition: maximum size of the results of one call, in bytes.
 MAX_RESULT_SIZE = 1 << 20
-#: Layouts for which a loop keeps its plan.
+#: Maximum number of layouts for which a loop keeps its plan.
 MAX_PLANS = 16
 
 
@@ -71,7 +72,7 @@ class LoopBody:
         constants: The values of slots that are constant.
         parameters: Slots of the Parameters.
         results: Slots of the Results.
-        invariant: The operations that are computed once.
+        invariant: The operations computed once per loop.
         steps: The operations of each iteration.
     """
 
@@ -108,10 +109,10 @@ class LoopBody:
         """Return the plan for parameters of certain layouts.
 
         Args:
-            parameters: The layouts of the Parameters that are passed, by their slots.
-            invariants: The values that are computed once.
+            parameters: The layouts of Parameters, by their slots.
+            invariants: The values computed once per loop.
             varying: Slots of the Parameters that differ between iterations.
-            results: Slots of the results that are needed.
+            results: Slots of the required results.
 
         Raises:
             Exception: There is no plan.
@@ -130,7 +131,7 @@ class CompiledLoop:
     """The kernel of a loop.
 
     Attributes:
-        plain: Runs the loop in other cases.
+        plain: Runs the loop if it is not compiled.
         body: The body.
         has_trip_count: Whether the first two inputs are the trip count and the execution condition of Loop.
     """
@@ -157,7 +158,7 @@ class CompiledLoop:
         key = (*head, *[(x.shape, x.strides, x.dtype) for x in inputs])
         bound, invariants = self._find_bound(key, inputs, body)
         found = describe_values(invariants)
-        if bound.invariants != found:  # whose shapes depend on values
+        if bound.invariants != found:  # their shapes depend on values
             bound, _ = self._find_bound((*key, *found), inputs, body, invariants)
         try:
             with collect_values() as values:
@@ -170,7 +171,7 @@ class CompiledLoop:
     def _find_bound(
         self, key: Hashable, inputs: Sequence[Array], body: BodyRunner, invariants: dict[int, Array] | None = None
     ) -> tuple[_BoundLoop, dict[int, Array]]:
-        """Return the loop for inputs that a key describes, and the values that do not depend on the iteration.
+        """Return the loop for inputs with a key, and the values that do not depend on the iteration.
 
         Raises:
             NoKernelError: The loop is not compiled for these inputs.
@@ -181,7 +182,7 @@ class CompiledLoop:
                 bound = _BoundLoop(self, inputs, body)
                 invariants = bound.compute_invariants(inputs) if invariants is None else invariants
                 bound.make_plan(invariants)
-            except Exception as error:  # the plain loop explains what is wrong
+            except Exception as error:  # the plain loop reports the error
                 bound = str(error)
             keep_binding(self._bound, key, bound, MAX_PLANS)
         if isinstance(bound, str):
@@ -221,12 +222,12 @@ class _BoundLoop:
         collected = {o.result for o in body.outputs if o.axis is not None and o.port >= 0}
         if self._count is None and (slicers or self._condition is None):
             raise NoKernelError("expected a known number of iterations")
-        #: By the slots of Parameters: their inputs and the first byte there; the bytes between the values of
+        #: By the slots of Parameters: their inputs and offsets in bytes; the bytes between the values of
         #: neighboring iterations; and layouts.
         self._sources: dict[int, tuple[int, int]] = {}
         self._steps: dict[int, int] = {}
         self._layouts: dict[int, StridedLayout] = {}
-        #: The slot and the type of the number of the iteration, and the input that has to be 0 or -1.
+        #: The slot and the type of the number of the iteration, and the input that must be 0 or -1.
         self._counter: tuple[int, np.dtype[Any], int] | None = None
         for entry in body.inputs:
             if entry.axis is None and entry.port >= 0:
@@ -254,13 +255,13 @@ class _BoundLoop:
         if self._condition is not None:
             needed.add(self._condition)
         self._results = list(dict.fromkeys(own.results[r] for r in sorted(needed)))
-        #: Results that are written to their final memory, and results of loops with a condition, whose number is not
-        #: known, which are copied to it.
+        #: Results that are written to their final memory. Loops with a condition have an unknown number of results,
+        #: which are copied there.
         self._collected = {own.results[r] for r in collected if self._condition is None}
         self._copied = {own.results[r] for r in collected} - self._collected
 
     def _add_counter(self, slot: int, parameter: int, edges: Mapping[int, int], body: BodyRunner) -> None:
-        """Add the number of the iteration, unless the body itself counts, from an input."""
+        """Add the iteration number, unless the body itself counts, starting from an input."""
         port = self._sources[slot][0] if slot in self._sources else -1
         if port >= 0 and parameter in edges:
             return
@@ -301,7 +302,7 @@ class _BoundLoop:
         result_numbers = {slot: i for i, slot in enumerate(self._results, 1 + len(numbers))}
         self._array_count = 1 + len(numbers) + len(result_numbers)
         self._fixed = [(numbers[slot], slot) for slot in numbers if numbers[slot] not in plan.varying]
-        #: By the slots of results: the bytes between two places, and the number of places.
+        #: By the slots of results: the distance of two places in bytes, and the number of places.
         self._places: dict[int, tuple[int, int]] = {}
         for slot in self._results:
             layout = plan.results[slot]
@@ -328,7 +329,7 @@ class _BoundLoop:
         self._formula = np.array([row[2:] for row in rows], np.int64).T
 
     def _add_places(self) -> None:
-        """Add places for the results of more iterations than one, which end the loop only after all of them are run.
+        """Add places for the results of several iterations, all of which run before the condition is checked.
 
         Raises:
             NoKernelError: The execution condition is not a boolean.
@@ -439,7 +440,7 @@ class _BoundLoop:
             done += n
             elapsed = time.perf_counter() - before
             step = 4 * n
-            if condition is not None:  # iterations after the last one are computed in vain
+            if condition is not None:  # surplus iterations after the last one are discarded
                 step = max(done // 4, int(n * MAX_VAIN_SECONDS / max(elapsed, 1e-9)))
                 ends = np.flatnonzero(self._read(memory, condition, numbers) == 0)
                 last = int(ends[0]) + 1 if len(ends) else n
@@ -468,10 +469,10 @@ class _BoundLoop:
 
 
 def _check_time(iteration: int) -> None:
-    """Check that the current run may go on.
+    """Check that the current run may continue.
 
     Raises:
-        TimeLimitError: It has exceeded its time limit.
+        TimeLimitError: The run has exceeded its time limit.
     """
     try:
         check_time()
@@ -480,22 +481,22 @@ def _check_time(iteration: int) -> None:
 
 
 def count_known(count: int | None) -> int:
-    """Return a number of iterations that is known."""
+    """Return the known number of iterations."""
     if count is None:
         raise NoKernelError("expected a known number of iterations")
     return count
 
 
 def _count_iterations(head: Sequence[Array], body: BodyRunner, slicers: Sequence[InputSlicer]) -> int | None:
-    """Return the number of iterations at most, or None if it is not limited.
+    """Return the maximum number of iterations, or None if there is no limit.
 
     Args:
-        head: The inputs of Loop, whose first two are the trip count and the execution condition.
+        head: The inputs of Loop; the first two are the trip count and the execution condition.
         body: The port map.
         slicers: The sliced inputs.
 
     Raises:
-        NoKernelError: There is no iteration, or slices do not match their number.
+        NoKernelError: There are no iterations, or slices do not match their number.
     """
     counts = {slicer.count for slicer in slicers}
     if head:
@@ -517,7 +518,7 @@ def _count_iterations(head: Sequence[Array], body: BodyRunner, slicers: Sequence
 
 
 def _read_condition(body: BodyRunner, count: int | None) -> tuple[int | None, int | None]:
-    """Return the number of the Result that is the execution condition, if it varies, and the iterations at most."""
+    """Return the number of the execution condition's Result if it varies, and the maximum number of iterations."""
     condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
     if condition is None or condition not in body.constant_results:
         return condition, count

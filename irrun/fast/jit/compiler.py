@@ -1,7 +1,7 @@
-"""Compilation of functions in LLVM's intermediate representation, and calls of them.
+"""Compile functions in LLVM's intermediate representation, and call them.
 
-LLVM comes with the package llvmlite, the compiler inside numba. Compiled functions take addresses and integers, are
-called without the interpreter's lock, and are kept in the user's cache folder as object code.
+LLVM comes with the package llvmlite, the compiler inside numba. Compiled functions take addresses and integers. They
+run without the interpreter's lock, and are stored in the user's cache folder as object code.
 
 Each function has an *entry*, which takes its arguments from an array: for each argument, the number of a base address
 and an offset. Tasks call kernels by their entries; see `irrun.fast.jit.tasks`.
@@ -44,7 +44,7 @@ C_TYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "float": ctypes.c_floa
 
 
 class Kernel:
-    """A compiled function, which is called with addresses and integers, without the interpreter's lock.
+    """A compiled function of addresses and integers. It runs without the interpreter's lock.
 
     Args:
         address: The address of its code.
@@ -159,7 +159,7 @@ def _get_compiler() -> _Compiler:
 
 
 def check_target() -> None:
-    """Check that this processor can run what is compiled.
+    """Check that this processor can run compiled kernels.
 
     Raises:
         InputError: IRRUN_CPU has an unknown value, or this processor lacks features of the level that it names.
@@ -168,7 +168,7 @@ def check_target() -> None:
 
 
 def get_target() -> str:
-    """Return the versions and the processor that kernels are compiled for, the folder of their cache."""
+    """Return the versions and the processor that kernels are compiled for: the name of their cache folder."""
     return _get_compiler().target
 
 
@@ -185,7 +185,7 @@ def compile_function(function: Function) -> Kernel:
 
 
 def compile_module(text: str, signatures: Mapping[str, Sequence[str]]) -> dict[str, Kernel]:
-    """Return the functions of a module, whose names and types of parameters are stated."""
+    """Return the functions of a module, given their names and parameter types."""
     return _get_compiler().get(text, signatures)
 
 

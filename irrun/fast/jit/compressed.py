@@ -1,7 +1,7 @@
 """Products of single rows with weights that stay compressed: one pass over the codes.
 
-Codes are converted to f32 in registers and multiplied by the row. Each group of columns is summed up apart, and its
-sum is corrected by the zero point and scaled. The speed is limited by reading the codes from memory.
+Codes are converted to f32 in registers and multiplied by the row. Each group of columns is summed separately, and its
+sum is corrected by the zero point and scaled. Reading the codes from memory limits the speed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Rows of the weights that share the elements of the row in registers.
+#: Number of weight rows that share the loaded elements of the data row.
 ROWS = 8
-#: Rows of the data up to which each is multiplied on its own.
+#: Up to this many data rows, each row is multiplied separately.
 MAX_ROWS = 8
-#: Codes of a part that a thread reads at least, and parts of a product at most.
+#: Minimum number of codes per part, and maximum number of parts per product.
 MIN_PART_SIZE, MAX_PARTS = 1 << 19, 16
 
 
@@ -43,7 +43,7 @@ MIN_PART_SIZE, MAX_PARTS = 1 << 19, 16
 def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Kernel:
     """Return the kernel that multiplies a row by codes [N, K].
 
-    Zero points and scales are addressed by their strides along rows and groups, which may be 0.
+    Zero points and scales have strides along rows and groups, which may be 0.
     """
     pointers = ("codes", "data", "sums", "zero_points", "scales", "result")
     integers = ("first", "last", "inner", "size", "zero_row", "zero_group", "scale_row", "scale_group")
@@ -117,7 +117,7 @@ class RowProducts:
             row: f32, contiguous, shape [K].
 
         Returns:
-            For each of them, shape [N].
+            For each matrix, shape [N].
         """
         lanes = get_lanes()
         sums = [np.add.reduce(row.reshape(-1, size // lanes, lanes), axis=1) for size in self._sizes]
@@ -128,7 +128,7 @@ class RowProducts:
 
 @functools.cache
 def _divide(rows: int, inner: int) -> list[tuple[int, int]]:
-    """Return the first row of each part, and the one after its last."""
+    """Return the first row of each part, and the row after its last."""
     count = max(1, min(MAX_PARTS, rows * inner // MIN_PART_SIZE))
     step = -(-rows // count)
     step += -step % ROWS

@@ -1,4 +1,4 @@
-"""Codes of compressed weights in compiled kernels: how they are loaded, and what they are scaled by."""
+"""Codes of compressed weights in compiled kernels: loading and scaling."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class WeightAddresses:
         weights: Weights that `supports` accepts, shape [N, K].
 
     Attributes:
-        weights: The weights, which stay in memory.
-        variant: The parameters with which kernels are compiled: the kind of the codes ("i8", "u8" or "i4"), and whether
+        weights: The weights, kept in memory.
+        variant: The parameters of the compiled kernels: the kind of the codes ("i8", "u8" or "i4"), and whether
             there are zero points and scales.
         rows: N.
         inner: K.
         size: The number of columns of a group.
         pointers: The addresses of the codes, zero points and scales; 0 if there are none.
-        strides: Elements from one row, and from one group, to the next of zero points and of scales.
+        strides: Strides of zero points and of scales along rows and along groups, in elements.
     """
 
     def __init__(self, weights: CompressedWeights) -> None:
@@ -51,7 +51,7 @@ class WeightAddresses:
 
 
 def supports(weights: CompressedWeights) -> bool:
-    """Return whether compiled kernels multiply by some weights."""
+    """Return whether compiled kernels support some weights."""
     codes = weights.codes
     size = weights.shape[1] // weights.groups
     parameters = [a for a in (weights.scale, weights.zero_point) if a is not None]
@@ -64,7 +64,7 @@ def supports(weights: CompressedWeights) -> bool:
 
 
 def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: Operand) -> Value:
-    """Return a vector of codes in f32, and load codes further ahead into the cache.
+    """Return a vector of codes in f32, and prefetch codes further ahead.
 
     Args:
         f: The function.
@@ -74,7 +74,7 @@ def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: O
         distance: How far ahead, in codes.
     """
     source = f.offset(codes, index, "i8")
-    # Rows are too short for the processor to predict what is read next.
+    # Rows are too short for the hardware prefetcher.
     f.prefetch(f.offset(source, distance, "i8"))
     values = f.load(source, f.integers(8))
     wide = f.convert("sext" if kind == "i8" else "zext", values, f.integers())

@@ -1,7 +1,7 @@
 """Products of several rows with weights that stay compressed.
 
-A chunk of rows and columns of the weights is decompressed into the processor's cache, with the bits that the operations
-of the model compute, and multiplied by all rows of the data. These are packed into panels of one or two vectors of
+A chunk of rows and columns of the weights is decompressed into the processor's cache, bit-identical to the model's
+operations, and multiplied by all rows of the data. The data is packed into panels of one or two vectors of
 rows, so that a tile of the transposed result stays in registers while the columns of a chunk are summed up.
 """
 
@@ -25,18 +25,18 @@ __all__ = ["TileProducts", "compile_tiles"]
 
 Array = np.ndarray[Any, Any]
 
-#: Numbers of rows for which tasks are kept.
+#: Maximum number of row counts for which tasks are kept.
 MAX_TASKS = 16
 
 F32 = np.dtype(np.float32)
 
-#: Vectors of a panel at most.
+#: Maximum number of vectors per panel.
 VECTORS = 2
-#: Rows of the weights in a chunk, a multiple of the rows of a tile, and columns of a chunk, a multiple of a vector.
+#: Rows per chunk of weights, a multiple of a tile's rows, and columns per chunk, a multiple of a vector.
 CHUNK_ROWS, CHUNK_COLUMNS = 48, 512
-#: Rows of the data for which the weights are decompressed once.
+#: Number of data rows for which the weights are decompressed once.
 BLOCK_ROWS = 512
-#: Multiplications of a part that a thread computes at least, and parts at most.
+#: Minimum number of multiplications per part, and maximum number of parts.
 MIN_PART_WORK, MAX_PARTS = 1 << 21, 16
 
 
@@ -49,7 +49,7 @@ def get_tile_rows(width: int) -> int:
 def compile_tiles(kind: str, has_zero_point: bool, has_scale: bool) -> Kernel:
     """Return the kernel that multiplies `count` packed rows by some rows of the weights [N, K].
 
-    Zero points and scales are addressed by their strides along rows and groups, which may be 0.
+    Zero points and scales have strides along rows and groups, which may be 0.
     """
     pointers = ("codes", "data", "zero_points", "scales", "chunk", "sums", "result")
     strides = ("zero_row", "zero_group", "scale_row", "scale_group")
@@ -177,7 +177,7 @@ class TileProducts:
             rows: f32, contiguous, shape [M, K].
 
         Returns:
-            For each of them, shape [M, N].
+            For each matrix, shape [M, N].
         """
         results = [np.empty((len(rows), matrix.rows), F32) for matrix in self._matrices]
         for start in range(0, len(rows), BLOCK_ROWS):
@@ -197,7 +197,7 @@ class TileProducts:
         tasks[1].run(source, *map(get_address, results))
 
     def _make_packing(self, count: int) -> Task:
-        """Return the task that copies rows to panels, each transposed; the last may have fewer vectors."""
+        """Return the task that copies rows into transposed panels; the last panel may have fewer vectors."""
         inner, lanes = self._inner, get_lanes()
         parts = []
         for start in range(0, count, VECTORS * lanes):

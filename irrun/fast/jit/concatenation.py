@@ -1,6 +1,6 @@
-"""Concat of inputs of which some are transposed; NumPy copies contiguous ones as fast as memory allows.
+"""Concat with transposed inputs; NumPy copies contiguous inputs as fast as memory allows.
 
-Sequences of kernels copy contiguous inputs by tasks.
+In sequences of kernels, tasks copy contiguous inputs.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of a part that a thread copies at least, and parts at most.
+#: Minimum number of elements per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 8
 
 
 @functools.cache
 def compile_copy() -> Kernel:
-    """Return the kernel that copies rows to others with a distance."""
+    """Return the kernel that copies rows to rows at other distances."""
     integers = ("first", "last", "length", "step")
     f = Function("copy_rows", [("source", "ptr"), ("target", "ptr"), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
@@ -53,7 +53,7 @@ def bind_copy(rows: int, length: int, step: int) -> Binding:
 
     Args:
         rows: The number of rows.
-        length: The elements of a row.
+        length: The number of elements per row.
         step: The elements between rows of the result.
     """
     count = max(1, min(MAX_PARTS, rows * length // MIN_PART_SIZE))
@@ -74,7 +74,7 @@ class ConcatKernel(CompiledKernel):
 
     Args:
         axis: The attribute.
-        constants: For each input, its value if it is constant.
+        constants: The value of each input if it is constant, or None.
     """
 
     description = "compiled: copies of transposed inputs into the result"
@@ -92,7 +92,7 @@ class ConcatKernel(CompiledKernel):
             arrays = tuple(next(remaining) if x is None else x for x in self._constants)
         if any(x.dtype is not arrays[0].dtype for x in arrays):
             raise NoKernelError("expected inputs of one type")
-        # In graphs in f16, which are computed in f32, values that the model converts to f16 stay in f16.
+        # F16 graphs compute in f32, but values that the model itself converts to f16 stay in f16.
         if arrays[0].dtype is not F32 or not any(map(is_transposed, arrays)):
             return np.concatenate(arrays, self._axis)
         first = arrays[0].shape

@@ -1,4 +1,4 @@
-"""Conversion of f16 to f32, for which NumPy uses no instructions of the processor."""
+"""Conversion of f16 to f32, where NumPy does not use the processor's instructions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 F16, F32 = np.dtype(np.float16), np.dtype(np.float32)
 
-#: Elements of a part that a thread converts at least, and parts at most.
+#: Minimum number of elements per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 16, 16
 
 
@@ -30,7 +30,7 @@ MIN_PART_SIZE, MAX_PARTS = 1 << 16, 16
 def compile_widening() -> Kernel:
     """Return the kernel that converts the elements from `first` to `last`.
 
-    The bits of f16 are moved to their places in f32. A multiplication by a power of two corrects the exponents and
+    The bits of f16 are moved to their positions in f32. A multiplication by a power of two corrects the exponents and
     makes subnormal numbers normal. All steps are exact.
     """
     f = Function("widen", [("data", "ptr"), ("result", "ptr"), ("first", "i64"), ("last", "i64")], get_lanes())

@@ -2,11 +2,11 @@
 
 The innermost loop keeps a tile of several output channels and several vectors of neighboring pixels in registers. For
 each input channel and tap it loads the pixels at the offset of the tap and multiplies them by the weights of the
-channels. Strides are removed when rows are copied: rows and columns whose numbers have the same remainder form a
+channels. Strides are removed when rows are copied: rows and columns with the same remainder of their index form a
 *phase*, in which neighboring windows read neighboring elements. Neighboring rows follow each other without a gap, so
-that a tile may span several of them; the results at their ends that belong to no window are not stored.
+that a tile may span several of them; results at row ends that belong to no window are not stored.
 
-Each tile, or each block of a few channels if it has such results, is completed by an epilogue, an expression, while it
+An epilogue (an expression) completes each tile, or each block of a few channels if it has such results, while it
 is in the processor's cache.
 """
 
@@ -40,9 +40,9 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Input channels whose rows are copied by one part at least.
+#: Minimum number of input channels per part that copies rows.
 MIN_COPIED_CHANNELS = 16
-#: Parts of the copies of a block at most.
+#: Maximum number of parts that copy a block.
 MAX_COPIES = 8
 
 
@@ -65,15 +65,15 @@ class DirectConvolution:
         Args:
             batch: N.
             geometry: The windows.
-            expression: The epilogue, whose operands are addressed as `compile_epilogue` states.
+            expression: The epilogue. `compile_epilogue` describes how its operands are addressed.
             operands: The addresses of its operands. Operands of the kind "channel" have N * GROUPS * CO elements.
 
         Returns:
-            The binding, whose input 0 is the data, shape [N, GROUPS * CI, H, W]. Its result has the shape
+            The binding. Input 0 is the data, shape [N, GROUPS * CI, H, W]. The result has the shape
             [N, GROUPS * CO, output...].
 
         Raises:
-            NoKernelError: The copied rows take too much memory, or the blocks are too many.
+            NoKernelError: The copied rows take too much memory, or there are too many blocks.
         """
         images = batch * self.groups
         plan = Plan(geometry, self.in_channels, self.out_channels, images)

@@ -1,7 +1,7 @@
 """The compiled kernels of convolutions without columns; see `irrun.fast.jit.convolution`.
 
 A tile of several output channels and several vectors of neighboring pixels stays in registers. For each input channel
-and tap, it loads the pixels at the offset of the tap and multiplies them by the weights of the channels. A few pixels
+and tap, it loads the pixels at the offset of the tap and multiplies them by the channels' weights. A few pixels
 that do not fill a vector are *extras* of the tiles: the lanes of their vectors are the channels of the tile.
 """
 
@@ -38,7 +38,7 @@ F32 = np.dtype(np.float32)
 def pack_weights(filters: Array) -> Array:
     """Return filters [CO, CI, kernel...] in the order in which tiles read them, [CO / R, CI * kernel, R].
 
-    Missing channels of the last tile are 0.
+    Missing channels in the last tile are 0.
     """
     rows, _ = get_tile()
     count = filters.shape[0]
@@ -156,11 +156,11 @@ def emit_rows(
 def compile_products(is_affine: bool = False) -> Kernel:
     """Return the kernel that multiplies pixels by the weights of channels and calls the epilogue.
 
-    If a row of pixels is a row of the result, it calls the epilogue for each tile, otherwise for each channel.
+    If a row of pixels is a row of the result, the kernel calls the epilogue once per tile, otherwise once per channel.
 
     Args:
-        is_affine: Whether the epilogue is affine, and completes whole tiles in registers. Each row of pixels must be a
-            row of the result.
+        is_affine: Whether the epilogue is affine and completes whole tiles in registers. Each row of pixels must then
+            be a row of the result.
     """
     rows, vectors = get_tile()
     f = Function(
@@ -236,7 +236,7 @@ def compile_products(is_affine: bool = False) -> Kernel:
 
 
 class _Tile(NamedTuple):
-    """The sums of a tile: a row of vectors for each channel, and for each extra, a vector whose lanes are channels."""
+    """The sums of a tile: a row of vectors for each channel, and for each extra, a vector with a lane per channel."""
 
     accumulators: Sequence[Sequence[Variable]]
     extras: Sequence[Variable]
@@ -267,7 +267,7 @@ def _add_products(f: Function, tile: _Tile, weights: Value, pixel: Value, mask: 
 
 
 def _store_tile(f: Function, tile: _Tile, block: Value, mask: Value | None) -> None:
-    """Append the storing of a tile for the epilogue."""
+    """Append the code that stores a tile for the epilogue."""
     for r, row in enumerate(tile.accumulators):
         target = f.offset(block, f.parameters["length"] * r)
         for i, accumulator in enumerate(row):
@@ -282,13 +282,13 @@ def _store_tile(f: Function, tile: _Tile, block: Value, mask: Value | None) -> N
 def compile_epilogue(expression: Expression, is_tile: bool = False) -> Kernel:
     """Return the kernel that completes rows of products.
 
-    "channel" operands have one element for each channel, "column" operands one for each column, "full" operands the
-    shape of the result, and "scalar" operands one element.
+    "channel" operands have one element per channel, "column" operands one per column, and "scalar" operands one in all.
+    "full" operands have the shape of the result.
 
     Args:
         expression: The epilogue.
-        is_tile: Whether each row is another channel, and usually has as many vectors as a tile. The kernel is called
-            with the number of the first channel, otherwise of the only channel or the first column.
+        is_tile: Whether each row is a different channel, usually with as many vectors as a tile. The kernel is called
+            with the number of the first channel; otherwise, with the number of the only channel or the first column.
     """
     names = [("block", "ptr"), ("columns", "i64"), ("result", "ptr"), ("start", "i64"), ("rows", "i64")]
     more = [("width", "i64"), ("stride", "i64"), ("operands", "ptr"), ("channel", "i64")]
@@ -298,7 +298,7 @@ def compile_epilogue(expression: Expression, is_tile: bool = False) -> Kernel:
     pointers = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(len(kinds))]
 
     def repeat(kind: str, number: Operand) -> list[Value | None]:
-        """Return vectors of an element of each operand of a kind."""
+        """Return a vector that repeats one element of each operand of a kind."""
         return [
             f.splat(f.load(f.offset(pointer, number)), f.vector) if own == kind else None
             for pointer, own in zip(pointers, kinds, strict=True)
@@ -339,7 +339,7 @@ def compile_epilogue(expression: Expression, is_tile: bool = False) -> Kernel:
 def _complete_extras(
     f: Function, expression: Expression, pointers: Sequence[Value], scalars: Sequence[Value | None]
 ) -> None:
-    """Append the completion of the pixels of a tile after its vectors, in vectors whose lanes are channels."""
+    """Append the epilogue of a tile's extra pixels, in vectors with a lane per channel."""
     p = f.parameters
     mask = f.mask_range(0, p["rows"])
     lanes = f.convert("sext", f.lane_numbers(), f.integers(64))
@@ -364,7 +364,7 @@ def _complete_extras(
 
 
 def _apply_to_tile(f: Function, width: Value, function: Callable[[Value, Value | None], None]) -> None:
-    """Append the vectors of a row of a tile, without its extras. Their usual number is unrolled."""
+    """Append the vectors of a row of a tile, without its extras. The loop is unrolled for their usual number."""
     count = get_tile()[1]
 
     def apply_to_vectors() -> None:

@@ -19,22 +19,22 @@ __all__ = ["Block", "Geometry", "Plan", "divide"]
 
 Array = np.ndarray[Any, Any]
 
-#: Elements of a block of pixels of all channels: 384 KiB, less than the second level of caches.
+#: Elements per block of pixels, with all channels: 384 KiB, less than the L2 cache.
 PANEL_SIZE = 96 << 10
-#: Elements of copied rows that are not divided, since the weights would be read several times.
+#: Up to this many elements, copied rows are not divided, since the weights would be read several times.
 MAX_UNDIVIDED_SIZE = 160 << 10
-#: Multiplications of a part that a thread computes at least, and parts at most.
+#: Minimum number of multiplications per part, and maximum number of parts.
 MIN_PART_WORK, MAX_PARTS = 1 << 19, 16
-#: Elements of the copied rows, and of the products of a tile of channels, at most: 64 MiB. Large pads exceed that.
+#: Maximum size of the copied rows, and of the products of a tile of channels: 64 MiB. Large pads exceed it.
 MAX_PANEL_SIZE = 1 << 24
-#: Multiplications that take as long as reading an element from beyond the second level of caches.
+#: Cost of reading an element from beyond the L2 cache, in multiplications.
 FAR_READING = 10
-#: Elements of all copied rows at most if they are copied before the products of several sections.
+#: Maximum size of all copied rows if they are copied before the products of several sections.
 MAX_SHARED_SIZE = 1 << 22
-#: Elements between channels of the result, and their multiples, at which the results of a tile replace each other in
-#: the cache: 64 KiB.
+#: If the distance between channels of the result is a multiple of this size (64 KiB), the results of a tile evict each
+#: other from the cache.
 ALIASED_SIZE = 1 << 14
-#: Blocks of all images and groups at most: each has its own arguments.
+#: Maximum number of blocks of all images and groups: each has its own arguments.
 MAX_BLOCKS = 1 << 14
 
 
@@ -62,7 +62,7 @@ class Geometry:
 
     @functools.cached_property
     def halo(self) -> tuple[int, int]:
-        """The number of rows and columns of a phase beyond one per window."""
+        """The number of rows and columns in a phase beyond one per window."""
         rows, columns = (d * (k - 1) // s for d, k, s in zip(self.dilations, self.kernel, self.strides, strict=True))
         return rows, columns
 
@@ -88,11 +88,11 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Block:
-    """Neighboring rows of windows, or neighboring windows of pointwise convolutions or lines, of one image and group.
+    """Neighboring rows of windows, or neighboring windows for pointwise convolutions and lines, in one image and group.
 
     Attributes:
         first: The first row of windows, or window.
-        last: The one after the last.
+        last: The row or window after the last one.
         tiles: Their tiles; see `divide_pixels`.
     """
 
@@ -108,15 +108,15 @@ class Plan:
         blocks: The blocks of an image and group.
         ranges: For each part, its first block and the block after its last one.
         sections: The first channel and the channel after the last of each section.
-        part_count: The number of parts of all images and groups that should be made.
+        part_count: The target number of parts for all images and groups.
         is_shared: Whether rows are copied once for all sections.
-        is_direct: Whether the results of a tile are completed and stored at once.
+        is_direct: Whether the results of a tile are completed and stored directly.
         offsets: For each number of rows in the panel, or of elements of a line, the offsets of channels and taps.
         columns: Elements between rows of windows.
-        row_size: Windows of a row.
+        row_size: Windows per row.
         panel_size: Elements of the panel of a block.
-        length: Elements between the products of the channels of a tile.
-        panel_offset: Bytes of the products of the channels of a tile.
+        length: Elements between the products of neighboring channels of a tile.
+        panel_offset: Offset in bytes behind the products of a tile's channels.
     """
 
     def __init__(self, geometry: Geometry, in_channels: int, out_channels: int, images: int) -> None:
@@ -127,7 +127,7 @@ class Plan:
         #: Parts of an image and group.
         self._part_count = -(-self.part_count // images)
         self._row_tiles = -(-out_channels // get_tile()[0])
-        # The lines of all channels would be in the same few sets of the cache.
+        # All channels would map to the same few sets of the cache.
         is_aliased = height * width % ALIASED_SIZE == 0 and out_channels >= get_tile()[0]
         self.is_direct = (geometry.halo[1] == 0 or geometry.is_line) and not is_aliased
         if geometry.is_pointwise:
@@ -148,7 +148,7 @@ class Plan:
         self.length = get_tile_size()
         if not self.is_direct:
             pixels = max(block.last - block.first for block in self.blocks) * self.columns
-            self.length = pixels + -pixels % 16 + 64  # the last tile of pixels may exceed them
+            self.length = pixels + -pixels % 16 + 64  # the last tile of pixels may extend beyond them
         self.panel_offset = align_size(4 * get_tile()[0] * self.length)
         size = max(self.panel_size, 0 if self.is_direct else get_tile()[0] * self.length)
         if size > MAX_PANEL_SIZE or len(self.blocks) * images > MAX_BLOCKS:
@@ -172,7 +172,7 @@ class Plan:
             self.ranges.append((start, len(self.blocks)))
 
     def _choose_counts(self, tiles: int) -> tuple[int, int]:
-        """Return the numbers of blocks of pixels and of sections of channels with which threads finish first."""
+        """Return the fastest division: the number of blocks of pixels and of sections of channels."""
         rows, pixels = get_tile()[0], get_tile()[1] * get_lanes()
         # Each section reads the pixels, and each block the weights.
         reading = [
@@ -191,7 +191,7 @@ class Plan:
         return result
 
     def _divide_rows(self, height: int, images: int) -> None:
-        """Divide the rows of windows, which are copied to panels."""
+        """Divide the rows of windows. The rows of each block are copied to a panel."""
         geometry = self.geometry
         per_row = self.in_channels * len(geometry.phases) * self.columns
         # Long rows of small kernels are not divided: a panel may exceed the cache.
@@ -211,7 +211,7 @@ class Plan:
         self._divide_parts(images)
 
     def _divide_line(self, width: int, images: int) -> None:
-        """Divide the windows of a row, whose elements are copied to panels."""
+        """Divide the windows of a row. The elements of each block are copied to a panel."""
         geometry = self.geometry
         per_column = self.in_channels * len(geometry.phases)
         pixels = get_tile()[1] * get_lanes()
@@ -242,7 +242,7 @@ class Plan:
         self.ranges = divide(block_count, min(block_count, self._part_count))
 
     def count_copied(self, block: Block) -> int:
-        """Return the rows of each phase, or its elements in lines, that the windows of a block read."""
+        """Return the rows of each phase that the windows of a block read; for lines, the elements."""
         return block.last - block.first + self.geometry.halo[self.geometry.is_line]
 
     def _divide_channels(self, count: int) -> list[tuple[int, int]]:
@@ -263,5 +263,5 @@ class Plan:
 
 
 def divide(count: int, parts: int) -> list[tuple[int, int]]:
-    """Return the first number and the number after the last of parts of about the same size."""
+    """Divide a range into parts of similar size; return the start and the stop of each part."""
     return list(itertools.pairwise(count * i // parts for i in range(parts + 1)))

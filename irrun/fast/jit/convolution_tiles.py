@@ -1,4 +1,4 @@
-"""Tiles of compiled convolutions: channels and neighboring pixels whose sums stay in registers."""
+"""Tiles of compiled convolutions: channels and neighboring pixels with sums in registers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["TILE_FIELDS", "Form", "divide_pixels", "get_tile", "get_tile_size", 
 
 Array = np.ndarray[Any, Any]
 
-#: Numbers that describe a tile: its first pixel, its form, and its number of pixels.
+#: Number of fields of a tile: its first pixel, its form, and its number of pixels.
 TILE_FIELDS = 3
-#: Pixels at most that are extras of all tiles together: more take as long as a vector.
+#: Maximum number of extra pixels in all tiles together: more would take as long as a vector.
 MAX_EXTRAS = 8
 
 
@@ -33,7 +33,7 @@ class Form(NamedTuple):
 
 
 def get_tile() -> tuple[int, int]:
-    """Return the number of channels and of vectors of a tile, which fills the registers."""
+    """Return the number of channels and of vectors that fill the registers."""
     return (8, 3) if get_lanes() == 16 else (4, 3)
 
 
@@ -43,7 +43,7 @@ def get_tile_size() -> int:
 
 
 def list_forms() -> list[Form]:
-    """Return the forms of tiles; 16 registers have no room for extras."""
+    """Return the forms of tiles; with 16 registers, there is no room for extras."""
     vectors = get_tile()[1]
     extras = range(4 if get_lanes() == 16 else 1)
     return [*(Form(vectors, i) for i in extras), *(Form(i, 0, True) for i in range(vectors, 0, -1))]
@@ -57,7 +57,7 @@ def has_extras() -> bool:
 def divide_pixels(count: int) -> Array:
     """Return the tiles of a number of neighboring pixels, shape [TILES, TILE_FIELDS].
 
-    Instead of a tile of one vector, which would wait for its sums, two tiles have one vector less.
+    A tile of one vector would wait for its own sums, so two tiles are made narrower instead.
     """
     forms, lanes, vectors = list_forms(), get_lanes(), get_tile()[1]
     max_extras = max(form.extras for form in forms)

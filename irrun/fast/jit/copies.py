@@ -25,15 +25,15 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of a part that a thread copies at least, and parts at most.
+#: Minimum number of elements per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
-#: Rows of a copy at most, since it has a table with a number for each.
+#: Maximum number of rows of a copy, since its table has an entry per row.
 MAX_ROWS = 1 << 17
 
 
 @functools.cache
 def compile_row_copy() -> Kernel:
-    """Return the kernel that copies rows, of which a table has the numbers of the first elements."""
+    """Return the kernel that copies rows; a table gives the first element of each row."""
     names = ("source", "target", "starts")
     integers = ("first", "last", "length")
     f = Function("copy_listed", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
@@ -63,7 +63,7 @@ def bind_contiguous(layout: Layout) -> Binding:
 
 @functools.lru_cache(maxsize=64)
 def _make_row_task(layout: Layout, shifts: tuple[tuple[int, int], ...] = ()) -> Task:
-    """Return the task that copies contiguous rows of a value, which is rotated along some axes."""
+    """Return the task that copies the contiguous rows of a value, rotated along some axes."""
     shape, strides = layout
     rotated = dict(shifts)
     axis, length = len(shape), 1
@@ -88,7 +88,7 @@ class RotationKernel(CompiledKernel):
     """The kernel of Roll, along axes before the last ones.
 
     Args:
-        shifts: By axis, the number of elements by which a value is rotated.
+        shifts: The number of elements to rotate by, for each axis.
     """
 
     description = "compiled: rotation, copies of rows"
@@ -108,7 +108,7 @@ class RotationKernel(CompiledKernel):
         """Return the rotation of a value of a layout.
 
         Raises:
-            NoKernelError: The value is empty, has other axes, or rows that are rotated or short.
+            NoKernelError: The value is empty, has other axes, or its rows are rotated or short.
         """
         (layout,) = layouts
         axes = [axis for axis, _ in self._shifts]

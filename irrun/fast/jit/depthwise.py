@@ -1,7 +1,7 @@
 """Depthwise convolution: each channel is convolved with its own filter, and completed by an expression.
 
 Neighboring windows of a row are computed in one vector, with one load and one multiplication per tap. Elements
-outside the data are masked, so that no padded copy is made.
+outside the data are masked, so no padded copy is needed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = ["MAX_TAPS", "DepthwiseConvolution", "prepare_loads"]
 
 Array = np.ndarray[Any, Any]
 
-#: Multiplications of a part that a thread computes at least, and parts at most.
+#: Minimum number of multiplications per part, and maximum number of parts.
 MIN_PART_WORK, MAX_PARTS = 1 << 16, 16
-#: Elements of a filter at most: a kernel has one multiplication for each.
+#: Maximum number of elements in a filter: the kernel has one multiplication per element.
 MAX_TAPS = 128
-#: Elements of vectors at least.
+#: Minimum number of vector elements.
 MIN_LANES = 4
-#: Rows of results that are computed at a time, and share the rows of the data, by the stride of rows: up to 7 of those
-#: that share most of them. Many networks have maps of 7, 14, 28 and 56 rows.
+#: Rows of results that are computed together and share rows of the data, by the stride along rows: up to 7 with stride
+#: 1, where they share most rows. Many networks have maps of 7, 14, 28 and 56 rows.
 HEIGHTS, STRIDED_HEIGHTS = (7, 4, 2, 1), (4, 2, 1)
 
 
@@ -58,11 +58,11 @@ class _Windows(NamedTuple):
 
 @dataclass(frozen=True)
 class _Layout:
-    """What the code of a kernel depends on.
+    """The parameters of a kernel's code.
 
     Attributes:
         kernel: The size of the filter.
-        strides: The strides, of which that along rows is 1 or 2.
+        strides: The strides; the one along rows is 1 or 2.
         dilations: The dilations.
         lanes: The elements of a vector.
         is_narrow: Whether a row of results fits in a vector, so that masks are the same for all channels.
@@ -106,7 +106,7 @@ class _Code:
         self.accumulators = [f.variable(f.vector, 0.0) for _ in range(HEIGHTS[0])]
 
     def prepare_channel(self, number: Value) -> _Channel:
-        """Append the loading of what belongs to a channel."""
+        """Append the code that loads a channel."""
         f, p = self.function, self.function.parameters
         size = math.prod(self.layout.kernel)
         taps = f.offset(p["weights"], f.emit("i64", f"srem i64 {number}, {p['filters']}") * size)
@@ -169,7 +169,7 @@ class _Code:
         f.choose(is_inside, add_all, add_inside)
 
     def _complete(self, row: Value, value: Value, channel: _Channel, windows: _Windows) -> None:
-        """Append the epilogue of a vector of sums."""
+        """Append the epilogue for a vector of sums."""
         f, p = self.function, self.function.parameters
         start = (channel.number * p["rows"] + row) * p["columns"] + windows.column
         operands = [
@@ -180,7 +180,7 @@ class _Code:
 
 
 def choose_lanes(columns: int) -> int:
-    """Return the elements of vectors for rows of some columns: the half of a vector if a row fits in it."""
+    """Return the vector length for rows of some columns: half a vector if a row fits into it."""
     half = get_lanes() // 2
     return half if columns <= half and half >= MIN_LANES else get_lanes()
 
@@ -188,7 +188,7 @@ def choose_lanes(columns: int) -> int:
 def prepare_loads(
     f: Function, column: Value, width: Value, count: int, stride: int, dilation: int, fill: float = 0.0
 ) -> Callable[[Value], list[Value]]:
-    """Return the function that loads the pixels of all taps of a row, which have the value `fill` outside of it."""
+    """Return the function that loads the pixels of all taps of a row; pixels outside the row are `fill`."""
     # With a stride of 2, a tap and its neighbor are the even and the odd elements of the same two vectors.
     step = 2 if stride == 2 and dilation == 1 else 1
     starts = [x * dilation for x in range(0, count, step)]

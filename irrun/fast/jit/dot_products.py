@@ -20,10 +20,10 @@ __all__ = ["MAX_PRODUCTS", "DotProduct", "get_dot_product", "split_weights", "us
 
 Array = np.ndarray[Any, Any]
 
-#: Products of a sum at most, so that it does not exceed i32: codes are less than 2^8 and weights within 2^7.
+#: Maximum number of products per sum, so that it fits in i32: codes are less than 2^8 and weights within 2^7.
 MAX_PRODUCTS = (1 << 31) // (255 * 128) - 1
 
-#: Sums of two weights at most: with data of 255, the sum of two products is within i16.
+#: Maximum sum of two weights, so that with data of 255 the sum of two products fits in i16.
 MAX_PAIR = ((1 << 15) - 1) // 255
 
 _forced = ""
@@ -41,13 +41,13 @@ class DotProduct:
     splits_weights = False
 
     def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:
-        """Return what all products with a vector of data use."""
+        """Return the form of a data vector that its products use."""
         low = data & 0x00FF00FF
         high = (data >> 8) & 0x00FF00FF
         return low, high
 
     def prepare_weights(self, f: Function, weights: Value) -> tuple[Value, ...]:
-        """Return what all products with a vector of weights use: pairs of i16 in each i32."""
+        """Return the form of a weight vector that its products use: pairs of i16 in each i32."""
         shifted = f.emit(weights.type, f"shl {weights.type} {weights}, {f.coerce(8, weights.type)}")
         return self._extend(f, shifted), self._extend(f, weights)
 
@@ -108,7 +108,7 @@ class _Vnni(DotProduct):
 
 
 class _Pairs(DotProduct):
-    """Products of bytes, whose sums of two are i16 and saturate: half as many instructions as without them."""
+    """Products of bytes with saturating i16 sums of two: half as many instructions as the portable form."""
 
     name = "pairs"
     splits_weights = True
@@ -134,13 +134,13 @@ class _Pairs(DotProduct):
 
 
 def split_weights(codes: Array) -> tuple[Array, Array]:
-    """Return two parts of weights, for each of which sums of two products do not exceed i16.
+    """Split weights into two parts, so that sums of two products with either part fit in i16.
 
     Args:
         codes: i8, shape [..., 4].
 
     Returns:
-        The parts, with the type and shape of `codes`, which is their sum. The second one is mostly 0.
+        The parts, with the type and shape of `codes`. Their sum is `codes`, and the second one is mostly 0.
     """
     pairs = codes.reshape(*codes.shape[:-1], 2, 2)
     excess = pairs.sum(-1, dtype=np.int16)
@@ -160,7 +160,7 @@ def _is_accepted(form: DotProduct) -> bool:
 
 @functools.cache
 def _find_vnni() -> DotProduct | None:
-    """Return the form that the processor and this version of LLVM have, or None."""
+    """Return the form that the processor and this version of LLVM support, or None."""
     lanes = get_lanes()
     if not (has_feature("avx512vnni") if lanes == 16 else lanes == 8 and has_feature("avxvnni")):
         return None
@@ -169,7 +169,7 @@ def _find_vnni() -> DotProduct | None:
 
 @functools.cache
 def _find_pairs() -> DotProduct | None:
-    """Return the form that the processor and this version of LLVM have, or None."""
+    """Return the form that the processor and this version of LLVM support, or None."""
     form = _Pairs()
     has_bytes = has_feature("avx512bw") if get_lanes() == 16 else has_feature("avx2")
     return form if has_bytes and _is_accepted(form) else None
@@ -177,10 +177,10 @@ def _find_pairs() -> DotProduct | None:
 
 @contextmanager
 def use_form(name: str) -> Iterator[None]:
-    """Use one form for kernels that are compiled meanwhile, for tests.
+    """Use one form for all kernels compiled in this context, for tests.
 
     Args:
-        name: "portable", or "pairs" where weights can be split and the processor has it.
+        name: "portable", or "pairs" if weights can be split and the processor supports it.
     """
     global _forced
     previous, _forced = _forced, name

@@ -1,4 +1,4 @@
-"""Kernels of expressions on arrays: one pass over rows of any broadcasting."""
+"""Kernels of expressions on arrays: one pass over rows, with any broadcasting."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["apply_to_row", "compile_rows", "make_contiguous", "make_row_task", "
 
 Array = np.ndarray[Any, Any]
 
-#: Elements of a part that a thread computes: tens of microseconds for cheap expressions.
+#: Elements per part: tens of microseconds for cheap expressions.
 PART_SIZE = 1 << 15
 MAX_PARTS = 16
-#: Rows of a plan at most, since it has a table with a number for each row and operand.
+#: Maximum number of rows in a plan, since its table has an entry per row and operand.
 MAX_ROWS = 1 << 17
 
 
 def make_contiguous(array: Array) -> Array:
-    """Return an array, or a copy if its elements are not aligned and next to each other.
+    """Return an array, or a copy if it is not aligned and contiguous.
 
-    Unlike `np.ascontiguousarray`, it keeps scalars scalars and copies data that is not aligned.
+    Unlike `np.ascontiguousarray`, it keeps 0D arrays 0D and copies unaligned data.
     """
     flags = array.flags
     if flags.c_contiguous and flags.aligned:
@@ -45,9 +45,9 @@ def make_contiguous(array: Array) -> Array:
 def compile_rows(expression: Expression) -> Kernel:
     """Return the kernel of an expression on rows.
 
-    "row" operands have one element for each element of a row, "scalar" operands one for the whole row.
-    The kernel's parameters are the addresses of the operands, of the result, and of a table with the number of
-    the first element in each operand for each row.
+    "row" operands have one element per element of a row, "scalar" operands one per row.
+    The parameters of the kernel are the addresses of the operands, of the result, and of a table that gives the
+    first element of each operand for each row.
     """
     lanes = get_lanes()
     parameters = [("result", "ptr"), ("data", "ptr"), ("operands", "ptr"), ("offsets", "ptr")]
@@ -94,10 +94,10 @@ def plan_rows(
 
     Args:
         shape: Shape of the result.
-        layouts: Shape and strides in bytes of each operand, which broadcasts to `shape`.
+        layouts: Shape and strides in bytes of each operand. Operands broadcast to `shape`.
 
     Raises:
-        NoKernelError: An operand does not broadcast to the shape, its elements are not aligned, or rows are too many.
+        NoKernelError: An operand does not broadcast to the shape or is not aligned, or there are too many rows.
     """
     views = []
     for operand_shape, strides in layouts:
@@ -112,7 +112,7 @@ def plan_rows(
         if any(d not in (1, n) for d, n in zip(padded, shape, strict=True)):
             raise NoKernelError("an operand does not broadcast to the result")
         views.append(full)
-    # Trailing axes that all operands share, or over which they do not change, are one row.
+    # Trailing axes that all operands have, or along which they are constant, form one row.
     axis = len(shape)
     length = 1
     kinds: list[set[str]] = [set() for _ in views]
@@ -147,7 +147,7 @@ def make_row_task(
     Args:
         steps: The steps.
         shape: The shape of the running value, which is contiguous f32.
-        layouts: Shape and strides in bytes of each operand, which broadcasts to `shape`.
+        layouts: Shape and strides in bytes of each operand. Operands broadcast to `shape`.
 
     Returns:
         The task for the addresses of the result, of the running value, and of a table of operand addresses.

@@ -17,7 +17,7 @@ class Expression:
     """Elementwise operations. The last step is the result; without steps, it is the running value.
 
     Attributes:
-        kinds: For each operand after the running value, how it broadcasts. Kernels define the kinds.
+        kinds: How each operand after the running value broadcasts. Kernels define the kinds.
         steps: In order of computation.
     """
 

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of a part that a thread normalizes at least, and parts at most.
+#: Minimum number of elements per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
 
 

@@ -1,7 +1,7 @@
-"""Interpolate along the last two axes, where each result depends on at most two rows and two columns.
+"""Interpolate along the last two axes, if each result depends on at most two rows and two columns.
 
-The rows of a plane are resized to a buffer in the cache: vectors are permuted where neighboring results depend on
-neighboring elements, and gathered elsewhere. The rows of the result are sums of two of these.
+The rows of a plane are resized into a buffer in the cache: vectors are permuted if neighboring results depend on
+neighboring elements, and gathered otherwise. The rows of the result are weighted sums of two resized rows.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of the result of a part that a thread computes at least, and parts at most.
+#: Minimum number of results per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 14, 16
-#: Elements of the resized rows of a plane at most: 4 MiB.
+#: Maximum size of the resized rows of a plane: 4 MiB.
 MAX_BUFFER_SIZE = 1 << 20
 
 
@@ -63,7 +63,7 @@ class _Taps:
 
 
 def _find_taps(matrix: Array) -> _Taps | None:
-    """Return the taps of the matrix [target, size] of an axis, or None if results depend on other numbers of them."""
+    """Return the taps of the matrix [target, size] of an axis, or None if they are not one or two."""
     target, size = matrix.shape
     counts = np.count_nonzero(matrix, axis=1)
     if not np.isfinite(matrix).all() or counts.min() < 1 or counts.max() > 2:
@@ -82,9 +82,9 @@ def compile_resizing(column_taps: int, row_taps: int, is_permuted: bool) -> Kern
     """Return the kernel that resizes planes.
 
     Args:
-        column_taps: Elements of a row that results depend on; 0 if rows stay as they are.
-        row_taps: Rows that results depend on. A single row is copied.
-        is_permuted: Whether the elements that a vector depends on are in one vector.
+        column_taps: Number of elements of a row that results depend on; 0 if rows are not resized.
+        row_taps: Number of rows that results depend on. A single row is copied.
+        is_permuted: Whether all elements that a vector depends on fit in one vector.
     """
     names = ("data", "result", "buffer", "starts", "indices", "weights", "rows", "row_weights", "flags")
     integers = ("first", "last", "height", "width", "new_height", "new_width", "line")
@@ -136,17 +136,17 @@ def compile_resizing(column_taps: int, row_taps: int, is_permuted: bool) -> Kern
 
 
 def _combine(f: Function, values: list[Value], factors: list[Value]) -> Value:
-    """Return the sum of two values with factors, or a single value."""
+    """Return a weighted sum of two values, or a single value."""
     return values[0] if len(values) == 1 else f.multiply_add(values[1], factors[1], values[0] * factors[0])
 
 
 def can_permute() -> bool:
-    """Return whether the processor permutes vectors by variable numbers."""
+    """Return whether the processor permutes vectors by variable indices."""
     return has_feature("avx512f" if get_lanes() == 16 else "avx2")
 
 
 def permute(f: Function, vector: Value, numbers: Value) -> Value:
-    """Return the elements of a vector with numbers, a vector of i32."""
+    """Return the elements of a vector at indices, a vector of i32."""
     if f.lanes == 16:
         return f.call("llvm.x86.avx512.permvar.sf.512", f.vector, vector, numbers)
     return f.call("llvm.x86.avx2.permps", f.vector, vector, numbers)

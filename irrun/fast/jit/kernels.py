@@ -46,7 +46,7 @@ _Convolution: TypeAlias = "DirectConvolution | DepthwiseConvolution | SingleWind
 
 F32 = np.dtype(np.float32)
 
-#: Shapes for which an expression keeps its task, which may have large tables.
+#: Maximum number of shapes for which an expression keeps its task; tasks may have large tables.
 MAX_TASKS = 4
 #: The key of the convolution with one window.
 SINGLE_WINDOW = -1
@@ -58,7 +58,7 @@ class ExpressionKernel(CompiledKernel):
     Args:
         rank: The declared rank of the running value, which decides how some operands broadcast.
         steps: The steps.
-        operands: For each operand after the running value, its value if it is constant.
+        operands: The value of each operand after the running value if it is constant, or None.
     """
 
     description = "compiled: elementwise, one pass over the data"
@@ -117,12 +117,12 @@ class ExpressionKernel(CompiledKernel):
 
 
 def _has_rows(operand: Array) -> bool:
-    """Return whether the elements along the last axis of an operand are next to each other, or the same."""
+    """Return whether the elements along the last axis of an operand are contiguous, or all the same."""
     return not operand.ndim or operand.shape[-1] == 1 or operand.strides[-1] in (0, F32.itemsize)
 
 
 def make_placeholder(shape: tuple[int, ...]) -> Array:
-    """Return an array with the shape and strides of a contiguous one, without its memory."""
+    """Return an array with the shape and strides of a contiguous array, but without its memory."""
     strides = [F32.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape))]
     return np.lib.stride_tricks.as_strided(np.zeros(1, F32), shape, strides)
 
@@ -137,7 +137,7 @@ class _BoundConvolution:
     """A convolution for inputs of certain shapes.
 
     Attributes:
-        binding: The convolution of the data and of operands as the epilogue reads them.
+        binding: The convolution of the data, with operands in the form that the epilogue reads.
         kinds: The kinds of the variable operands.
     """
 
@@ -152,9 +152,9 @@ class ConvolutionKernel(CompiledKernel):
         filters: f32, shape [GROUPS, CO, CI, kernel...], with one or two spatial axes.
         attributes: The attributes of Convolution.
         steps: The steps of the epilogue.
-        operands: For each of its operands, its value if it is constant.
-        packed: What the weights may take, by default as much as they need. They are packed when data of a shape first
-            arrives, or is declared.
+        operands: The value of each operand of the epilogue if it is constant, or None.
+        packed: Memory limit for packed weights, by default none. Weights are packed when data of a shape first
+            arrives, or when the shape is declared.
 
     Attributes:
         description: How it is computed.
@@ -294,7 +294,7 @@ class NormalizationKernel(CompiledKernel):
         count: The number of axes.
         attributes: The attributes of MVN-6.
         steps: The steps of the epilogue.
-        operands: For each of its operands, its value if it is constant.
+        operands: The value of each operand of the epilogue if it is constant, or None.
     """
 
     description = "compiled: normalization, one row at a time"
@@ -395,7 +395,7 @@ def make_geometry(spatial: tuple[int, ...], windows: Windows) -> Geometry:
         _to_pair(windows.dilations, 1),
         _to_pair(windows.pads_begin, 0),
     )
-    # Padding after the data is what the number of windows requires.
+    # The padding after the data follows from the number of windows.
     rows, columns = (
         (n - 1) * s + d * (k - 1) + 1 - before - length
         for n, s, d, k, before, length in zip(output, strides, dilations, kernel, begin, size, strict=True)
@@ -404,15 +404,15 @@ def make_geometry(spatial: tuple[int, ...], windows: Windows) -> Geometry:
 
 
 def _to_pair(values: Sequence[int], default: int) -> tuple[int, int]:
-    """Return the values for rows and columns; data without rows has one row."""
+    """Return the values for rows and columns; 1D data counts as one row."""
     return (values[0], values[1]) if len(values) == 2 else (default, values[0])
 
 
 def classify_operand(operand: Array, shape: tuple[int, ...]) -> str:
-    """Return the kind of an operand of an epilogue for a result of a shape.
+    """Return the kind of an epilogue operand for a result of a shape.
 
     Raises:
-        NoKernelError: It does not broadcast to the shape.
+        NoKernelError: The operand does not broadcast to the shape.
     """
     if operand.dtype != F32:
         raise NoKernelError("expected f32")
@@ -425,7 +425,7 @@ def classify_operand(operand: Array, shape: tuple[int, ...]) -> str:
 
 
 def expand_operand(operand: Array, kind: str, shape: tuple[int, ...]) -> Array:
-    """Return an operand as the epilogue reads it."""
+    """Return an operand in the form that the epilogue reads."""
     if kind == "scalar" or operand.shape == shape:
         return make_contiguous(operand)
     if kind == "channel":

@@ -48,7 +48,7 @@ class MeanKernel(CompiledKernel):
     Args:
         rank: The rank of the data.
         count: The number of axes.
-        keeps_dimensions: Whether they are kept with size 1.
+        keeps_dimensions: Whether the axes are kept with size 1.
     """
 
     description = "compiled: means of rows"

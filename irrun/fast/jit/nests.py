@@ -1,4 +1,4 @@
-"""Kernels of elementwise functions on values of any strides: nests of loops, of which the innermost computes vectors.
+"""Kernels of elementwise functions on values of any strides: nested loops with a vectorized innermost loop.
 
 A kernel is compiled for the function, the types and the number of axes; shapes and strides are its arguments.
 """
@@ -28,7 +28,7 @@ F32 = np.dtype(np.float32)
 LLVM_TYPES = {F32: "float", np.dtype(np.int32): "i32", np.dtype(np.int64): "i64", np.dtype(np.bool_): "i8"}
 _COPY_TYPES = {1: np.dtype(np.bool_), 4: F32, 8: np.dtype(np.int64)}
 
-#: Elements from which the outermost axis is divided between threads, and parts at most.
+#: Minimum number of elements for dividing the outermost axis between threads, and maximum number of parts.
 MIN_SHARED_SIZE, MAX_PARTS = 1 << 16, 16
 
 
@@ -79,8 +79,8 @@ def make_nest(
 
     Args:
         element: The function.
-        shape: The shape to which the operands broadcast, which is not empty.
-        results: The layouts of the results, which have this shape.
+        shape: The shape to which the operands broadcast. It is not empty.
+        results: The layouts of the results. They have this shape.
         operands: The layouts of the operands.
 
     Raises:
@@ -131,7 +131,7 @@ def _get_bits(layout: StridedLayout) -> StridedLayout:
 
 
 def _broadcast(layout: StridedLayout, shape: Shape) -> tuple[int, ...]:
-    """Return the strides of a value in elements, 0 along axes along which it is repeated."""
+    """Return the strides of a value in elements, 0 along axes where it repeats."""
     missing = len(shape) - len(layout.shape)
     own = (1,) * missing + layout.shape
     if missing < 0 or any(d not in (1, n) for d, n in zip(own, shape, strict=True)):
@@ -141,7 +141,7 @@ def _broadcast(layout: StridedLayout, shape: Shape) -> tuple[int, ...]:
 
 
 def _collapse(shape: Shape, strides: Sequence[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
-    """Return the sizes and the strides after axes of one element are dropped, and axes merged where all values allow.
+    """Drop axes of one element, merge axes where all values allow it, and return the sizes and strides.
 
     An axis over which a value repeats has the stride 0.
     """
@@ -173,7 +173,7 @@ def _compile_nest(
         element: The function.
         rank: The number of axes.
         types: The types of the results and of the operands.
-        kinds: For each, 0 if it is the same along the innermost axis, 1 if it is contiguous, else 2.
+        kinds: For each value, 0 if it is constant along the innermost axis, 1 if it is contiguous, else 2.
         is_vector: Whether the innermost loop computes vectors.
     """
     count = len(types)

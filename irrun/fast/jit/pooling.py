@@ -27,17 +27,17 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: The maximum of a window without numbers.
+#: The maximum of an empty window.
 LOWEST = float(np.finfo(F32).min)
-#: Elements of windows of a part that a thread computes at least, and parts at most.
+#: Minimum number of window elements per part, and maximum number of parts.
 MIN_PART_WORK, MAX_PARTS = 1 << 18, 16
-#: Shapes for which a kernel keeps its windows.
+#: Maximum number of shapes for which a kernel keeps its windows.
 MAX_SHAPES = 64
 
 
 @functools.cache
 def compile_max_pool(kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]) -> Kernel:
-    """Return the kernel for some sizes of windows, strides of which that along rows is 1 or 2, and dilations."""
+    """Return the kernel for a window size, strides (1 or 2 along rows) and dilations."""
     integers = ("first", "last", "height", "width", "rows", "columns", "top", "left")
     f = Function("max_pool", [("data", "ptr"), ("result", "ptr"), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
@@ -60,7 +60,7 @@ def compile_max_pool(kernel: tuple[int, int], strides: tuple[int, int], dilation
 
 
 def _raise(f: Function, maximum: Any, value: Value) -> None:
-    """Change the maximum to a greater value, which NaN is not."""
+    """Update the maximum with a greater value; NaN never counts as greater."""
     current = maximum.get()
     maximum.set(f.select(f.compare("ogt", value, current), value, current))
 

@@ -32,7 +32,7 @@ class _BoundProduct:
     """A product for inputs of certain shapes.
 
     Attributes:
-        shape: Of the result.
+        shape: The shape of the result.
         task: The task.
         table: The addresses of the operands for each block of rows, without variable operands.
         variables: The positions of the variable operands.
@@ -44,7 +44,7 @@ class _BoundProduct:
     variables: list[int]
 
     def address(self, operands: Sequence[Array]) -> Array:
-        """Return the table with the addresses of the variable operands, which are contiguous."""
+        """Return the table with the addresses of contiguous variable operands."""
         if not operands:
             return self.table
         table: Array = self.table.copy()
@@ -53,7 +53,7 @@ class _BoundProduct:
         return table
 
     def list_operands(self, first: int) -> list[Operand]:
-        """Return the elements of the table, for inputs of which the variable operands have numbers from `first` on."""
+        """Return the elements of the table; the variable operands are the inputs from number `first` on."""
         inputs = {position: number for number, position in enumerate(self.variables, first)}
         return [
             (inputs.get(position, CONSTANT), int(offset)) for row in self.table for position, offset in enumerate(row)
@@ -61,7 +61,7 @@ class _BoundProduct:
 
 
 def _make_bound(shape: Shape, task: Task, table: Array, constants: Sequence[Array | None]) -> _BoundProduct:
-    """Return a product after the addresses of its constant operands were added to the table of offsets."""
+    """Add the addresses of constant operands to the table of offsets, and return the product."""
     for position, x in enumerate(constants):
         if x is not None:
             table[:, position] += get_address(x)
@@ -75,7 +75,7 @@ class ProductKernel(CompiledKernel):
         rank: The declared rank of the data.
         weights: f32, shape [K, N], with any strides.
         steps: The steps of the epilogue.
-        operands: For each of its operands, its value if it is constant.
+        operands: The value of each operand of the epilogue if it is constant, or None.
         transposes: Whether the last two dimensions of the data are swapped.
     """
 
@@ -144,10 +144,10 @@ class ProductKernel(CompiledKernel):
 
 
 def classify_operand(operand: Shape, shape: Shape) -> str:
-    """Return the kind of an operand of the epilogue of a product for a result of a shape.
+    """Return the kind of an epilogue operand for a product of a shape.
 
     Raises:
-        NoKernelError: It broadcasts in another way.
+        NoKernelError: The operand broadcasts in another way.
     """
     if len(operand) <= len(shape):
         if math.prod(operand) == 1:
@@ -160,14 +160,14 @@ def classify_operand(operand: Shape, shape: Shape) -> str:
 
 
 class VariableProductKernel(CompiledKernel):
-    """The kernel of products of two variable values, such as scores of attention, with an epilogue.
+    """The kernel of products of two variable values, such as attention scores, with an epilogue.
 
-    The right-hand matrix of each product is packed to scratch memory by the thread that multiplies by it.
+    The thread that computes a product first packs the right-hand matrix into scratch memory.
 
     Args:
         transposes: Whether each of the values is transposed.
         steps: The steps of the epilogue.
-        operands: For each of its operands, its value if it is constant.
+        operands: The value of each operand of the epilogue if it is constant, or None.
     """
 
     description = "compiled: products, panels packed by each thread"
@@ -240,10 +240,10 @@ def _swap(shape: Shape) -> Shape:
 
 
 def classify_item_operand(operand: Shape, shape: Shape) -> str:
-    """Return the kind of an operand of the epilogue of products, each of which has the last two dimensions.
+    """Return the kind of an epilogue operand for products in the last two dimensions.
 
     Raises:
-        NoKernelError: It broadcasts in another way.
+        NoKernelError: The operand broadcasts in another way.
     """
     lead, item = operand[:-2], operand[-2:]
     if len(operand) > len(shape) or any(

@@ -1,6 +1,6 @@
 """Matrix products with constant weights, completed by an expression.
 
-The weights [K, N] are packed into panels of as many columns as a tile has, so that they are read in order. A tile of
+The weights [K, N] are packed into panels as wide as a tile, so that they are read in order. A tile of
 several rows and several vectors of columns stays in registers while all of K is summed up.
 """
 
@@ -29,12 +29,12 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of the rows that are multiplied by one panel after another: 384 KiB.
+#: Elements of the block of rows that is multiplied by one panel after another: 384 KiB.
 BLOCK_SIZE = 96 << 10
-#: Rows of a block at least, so that the weights are not read too often.
+#: Minimum number of rows per block, so that the weights are not read too often.
 MIN_BLOCK_ROWS = 128
-#: Multiplications of a part that a thread computes at least, elements of weights that a part reads at least, and parts
-#: at most.
+#: Minimum number of multiplications per part, minimum number of weights that a part reads, and maximum number of
+#: parts.
 MIN_PART_WORK, MIN_PART_WEIGHTS, MAX_PARTS = 1 << 20, 1 << 16, 16
 
 
@@ -92,7 +92,7 @@ def emit_panels(f: Function, multiply_panel: Callable[[Value, int], None]) -> No
     tile = vectors * f.lanes
     with f.loop(p["first"], p["last"] - (tile + f.lanes), tile) as column:
         multiply_panel(column, vectors)
-    # What is left has at most one vector more than a tile.
+    # The rest has at most one vector more than a tile.
     total = p["last"] - p["first"]
     looped = f.max(total - (f.lanes + 1), 0)
     done = f.emit("i64", f"sdiv i64 {looped}, {tile}") * tile
@@ -118,7 +118,7 @@ def get_tile_size() -> int:
 def divide_columns(columns: int) -> list[tuple[int, int]]:
     """Return the first column and the number of columns of each panel, multiples of a vector.
 
-    Instead of a panel of one vector, in which additions would wait for each other, two panels have one vector less.
+    A panel of one vector would be slow, since its additions wait for each other. Two panels are narrower instead.
     """
     lanes, vectors = get_lanes(), get_tile()[1]
     total = -(-columns // lanes)
@@ -173,7 +173,7 @@ def emit_tile(
 
 @functools.cache
 def compile_packing() -> Kernel:
-    """Return the kernel that copies columns of a matrix with any strides to a panel."""
+    """Return the kernel that copies columns of a matrix with any strides into a panel."""
     integers = ("inner", "columns", "width", "row_stride", "column_stride")
     f = Function("pack_panel", [("source", "ptr"), ("panel", "ptr"), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
@@ -192,7 +192,7 @@ def compile_packing() -> Kernel:
         return f.gather(base, offsets, mask)
 
     def transpose() -> None:
-        """Copy squares of columns whose elements are contiguous."""
+        """Copy contiguous columns in square blocks."""
         with f.loop(0, p["width"], f.lanes) as column, f.loop(0, p["inner"], f.lanes) as k:
             mask = f.mask_range(0, p["inner"] - k)
             numbers = [f.max(f.min(column + i, p["columns"] - 1), 0) for i in range(f.lanes)]
@@ -230,15 +230,15 @@ class Product:
         )
 
     def make_task(self, count: int, expression: Expression) -> tuple[Task, Array]:
-        """Return the task for a number of rows, and what it adds to the addresses of the operands for each block.
+        """Return the task for a number of rows, and the offsets of the operands for each block.
 
         Args:
-            count: The number of rows of the data, which are contiguous.
+            count: The number of contiguous rows of the data.
             expression: The epilogue. Its operands are "column" [N], "full" [M, N] or "scalar".
 
         Returns:
-            The task for the addresses of the data, the result, and a table of the addresses of the operands for each
-            block, and bytes [BLOCKS, OPERANDS].
+            The task, for the addresses of the data, the result, and a table with the operand addresses of each block;
+            and the offsets of the operands in bytes, [BLOCKS, OPERANDS].
         """
         inner, columns = self.inner, self.columns
         blocks, sections = _divide(count, inner, columns, get_tile()[1] * get_lanes())
@@ -266,7 +266,7 @@ def make_packing_calls(
     """Return the calls that pack weights.
 
     Args:
-        shape: That of the weights, [K, N].
+        shape: The shape of the weights, [K, N].
         strides: Elements between rows and between columns of the weights.
         source: The address of the weights.
         target: The address of the packed weights.
@@ -281,7 +281,7 @@ def make_packing_calls(
 
 @functools.lru_cache(maxsize=1024)
 def _divide(count: int, inner: int, columns: int, tile: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the blocks of rows and the sections of columns, each pair of which is a part."""
+    """Return the blocks of rows and the sections of columns. Each pair of a block and a section is a part."""
     block = max(MIN_BLOCK_ROWS, BLOCK_SIZE // max(1, inner))
     block_count = -(-count // block)
     block = -(-count // block_count)

@@ -1,7 +1,7 @@
-"""What all compiled kernels have in common: how they are prepared, bound and called.
+"""The interface of all compiled kernels: how they are prepared, bound and called.
 
-A compiled kernel is called with arrays, or *bound*: for inputs of certain layouts it gives a `Binding`, whose tasks run
-without the interpreter. Sequences are made of bindings.
+A compiled kernel is called with arrays, or *bound*: binding it to input layouts returns a `Binding` with tasks that run
+without the interpreter. Sequences consist of bindings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CompiledKernel:
     description: str
     reads_layouts = False
 
-    #: Computes the outputs. It raises a `NoKernelError` for inputs that it does not have a kernel for.
+    #: Computes the outputs. It raises `NoKernelError` for unsupported inputs.
     __call__: Callable[..., Any]
 
     @property

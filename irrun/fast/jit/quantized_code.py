@@ -22,7 +22,7 @@ __all__ = [
     "round_to_integer",
 ]
 
-#: The f32 1.5 * 2^23: adding it to a number rounds the number to an integer, which is in the last bits of the sum.
+#: The f32 1.5 * 2^23: adding it to a number rounds the number to an integer in the last bits of the sum.
 MAGIC, MAGIC_BITS = 12582912.0, 0x4B400000
 
 
@@ -32,19 +32,19 @@ def count_quads(channels: int) -> int:
 
 
 def get_tile(channels: int) -> tuple[int, int]:
-    """Return the number of channels and of vectors of a tile, which fills the registers."""
+    """Return the number of channels and of vectors that fill the registers."""
     if get_lanes() < 16:
         return (4, 2)
     return (8, 3) if channels > 4 else (4, 6)
 
 
 def round_to_integer(f: Function, level: Value) -> Value:
-    """Return a vector of i32 whose low bits are the rounded levels, from f32 within 0 and 255."""
+    """Round f32 levels from 0 to 255; return i32 with the rounded levels in the low bits."""
     return f.convert("bitcast", level + MAGIC, f.integers())
 
 
 def join_codes(f: Function, levels: Sequence[Value]) -> Value:
-    """Return a vector of four codes in each i32, from four vectors of f32 within 0 and 255, which are rounded."""
+    """Round four vectors of f32 from 0 to 255, and return a vector with four codes in each i32."""
     joined = None
     for i, level in enumerate(levels):
         bits = round_to_integer(f, level)
@@ -58,7 +58,7 @@ def join_codes(f: Function, levels: Sequence[Value]) -> Value:
 def compile_packing() -> Kernel:
     """Return the kernel that copies one phase of the rows of several planes of i32, with padding.
 
-    With a stride of 2, `pair` is the distance of the phase of the next columns, which is copied too unless it is 0.
+    With a stride of 2, `pair` is the distance to the phase of the next columns. Unless it is 0, it is copied too.
     """
     pointers = [("data", "ptr"), ("panel", "ptr")]
     integers = ("planes", "plane", "step", "first_row", "row_stride", "rows", "height", "width")
@@ -70,7 +70,7 @@ def compile_packing() -> Kernel:
     pads = f.splat(pad, f.integers())
 
     def load(source: Value, column: Value, is_inside: bool) -> Value:
-        """Load a vector of pixels, with pads instead of those beyond the row."""
+        """Load a vector of pixels, with pads in place of pixels beyond the row."""
         if is_inside:
             return f.load(f.offset(source, column), f.integers())
         mask = f.mask_range(0 - column, width - column)
@@ -107,7 +107,7 @@ def compile_packing() -> Kernel:
             choose(position, column, 2 * f.lanes, copy)
 
     def choose(position: Value, column: Value, count: int, copy: Callable[[bool], None]) -> None:
-        """Copy a vector without masks if that and all pixels that it reads are inside."""
+        """Copy a vector, without masks if the vector and all pixels that it reads are inside."""
         is_read_inside = f.compare("sge", column, 0) & f.compare("sle", column + count, width)
         is_inside = is_read_inside & f.compare("sle", position + f.lanes, columns)
         f.choose(is_inside, lambda: copy(True), lambda: copy(False))
@@ -140,10 +140,10 @@ PLACE = ("plane", "start", "row_count", "width", "columns")
 
 @functools.cache
 def compile_products(rows: int, vectors: int, form: DotProduct) -> Kernel:
-    """Return the kernel that multiplies a panel by the weights of channels and calls the epilogue for each four.
+    """Return the kernel that multiplies a panel by the weights of channels and calls the epilogue for every four.
 
-    If the form splits weights, `starts` has the number of the first second part of each tile and of the one after its
-    last, `taps` the tap of each second part, and `others` its weights.
+    If the form splits weights, `starts` has the number of each tile's first second part and the number after its last
+    one, `taps` the tap of each second part, and `others` its weights.
     """
     names = ["panel", "offsets", "weights", "bias", "block", "result", "operands", "epilogue"]
     names += ["starts", "taps", "others"] if form.splits_weights else []
@@ -159,7 +159,7 @@ def compile_products(rows: int, vectors: int, form: DotProduct) -> Kernel:
         panel = f.offset(p["panel"], index * p["panel_step"])
         total = f.emit("i64", f"sdiv i64 {p['pixels'] + (f.lanes - 1)}, {f.lanes}")
         remainder = f.emit("i64", f"srem i64 {total}, {vectors}")
-        # Instead of a tile of one vector, which would wait for its sums, the last two tiles have one vector less.
+        # A tile of one vector would wait for its own sums, so the last two tiles are made narrower instead.
         is_single = f.compare("eq", remainder, 1) & f.compare("sgt", total, vectors)
         shorter = f.select(is_single, f.integer(vectors + 1), remainder)
         whole = (total - f.select(f.compare("eq", remainder, 0), f.integer(vectors), shorter)) * f.lanes
@@ -249,9 +249,9 @@ def _emit_tile(
 def compile_epilogue(expression: Expression, is_coded: bool) -> Kernel:
     """Return the kernel that completes the sums of up to four channels.
 
-    It is called with the number of the first channel of all images, counted with and without the channels that pad
-    the last four. By kind, operands have one element per channel with padding ("channel"), the shape of the result
-    ("full"), codes of this shape ("codes"), or one element ("scalar").
+    Two arguments are the number of the first channel in all images, counted with and without the channels that pad the
+    last group of four. By kind, operands have one element per channel with padding ("channel"), the shape of the
+    result ("full"), codes of this shape ("codes"), or one element ("scalar").
 
     Args:
         expression: The epilogue. With codes, its result is a level from 0 to 255 before rounding.

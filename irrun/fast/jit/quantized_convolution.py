@@ -34,11 +34,11 @@ __all__ = ["MAX_PANEL_SIZE", "QuantizedConvolution"]
 
 Array = np.ndarray[Any, Any]
 
-#: Elements of i32 of a block of copied rows: 384 KiB, less than the second level of caches.
+#: Elements (i32) per block of copied rows: 384 KiB, less than the L2 cache.
 PANEL_SIZE = 96 << 10
-#: Multiplications of a part that a thread computes at least, and parts at most.
+#: Minimum number of multiplications per part, and maximum number of parts.
 MIN_PART_WORK, MAX_PARTS = 1 << 21, 16
-#: Elements of the copied rows, and of the sums of a tile of channels, at most: 64 MiB.
+#: Maximum size of the copied rows, and of the sums of a tile of channels: 64 MiB.
 MAX_PANEL_SIZE = 1 << 24
 
 
@@ -48,10 +48,10 @@ class QuantizedConvolution:
     Args:
         filters: Codes of i8, shape [GROUPS, CO, CI, KH, KW]. With several groups, CI and CO are multiples of 4, unless
             both are 1.
-        bias: What is added to the sums: i32, shape [GROUPS * CO].
+        bias: Added to the sums: i32, shape [GROUPS * CO].
 
     Raises:
-        NoKernelError: The channels of the groups are of other numbers.
+        NoKernelError: The numbers of channels per group are unsupported.
     """
 
     def __init__(self, filters: Array, bias: Array) -> None:
@@ -85,7 +85,7 @@ class QuantizedConvolution:
         own[: self.channels] = bias
         self.bias[:, : self.out_channels] = own.reshape(self.groups, self.out_channels)
         if self.is_depthwise:
-            # All groups are channels of one, each tile of which reads its own data.
+            # All groups are treated as channels of one group; each of its tiles reads its own data.
             self.weights = [np.concatenate(self.weights)]
             self.bias = self.bias.reshape(1, -1)
         if self.form.splits_weights:
@@ -107,7 +107,7 @@ class QuantizedConvolution:
             is_coded: Whether the result is codes.
 
         Returns:
-            A function of the data (contiguous codes) and of the addresses of the operands of the epilogue in i64.
+            A function of the data (contiguous codes) and the i64 addresses of the epilogue's operands.
 
         Raises:
             NoKernelError: The copied rows take too much memory.
@@ -137,10 +137,10 @@ def _pack_weights(codes: Array, rows: int) -> Array:
 
 
 def _split_weights(packed: Array, rows: int, taps: int) -> tuple[Array, Array, Array, Array]:
-    """Return packed weights in two parts, see `split_weights`: the first, and what is not 0 of the second.
+    """Return packed weights in two parts, see `split_weights`: the first, and the nonzero elements of the second.
 
     Returns:
-        The first part; for each tile the number of its first second part, and of the one after its last; the tap of
+        The first part; for each tile, the number of its first second part and the number after its last one; the tap of
         each second part; and its weights [..., R, 4].
     """
     first, second = split_weights(packed.reshape(-1, taps, rows, 4))
@@ -155,10 +155,10 @@ class _Division:
     Attributes:
         row_size: Pixels of a row of the result; pointwise convolutions have rows of one pixel.
         columns: Pixels of a copied row.
-        part_count: The number of parts that threads compute at most.
-        group_count: The number of groups that are computed one by one; depthwise convolutions are one.
-        blocks: The first row of each block, and the one after its last row.
-        sections: The first channel of each section, and the one after its last channel.
+        part_count: The maximum number of parts.
+        group_count: The number of groups computed one by one; a depthwise convolution counts as one group.
+        blocks: The first row of each block, and the row after its last one.
+        sections: The first channel of each section, and the channel after its last one.
     """
 
     def __init__(self, convolution: QuantizedConvolution, batch: int, geometry: Geometry) -> None:
@@ -190,7 +190,7 @@ class _Division:
 
 
 class _Calls:
-    """Makes the calls of the kernels that compute parts of a convolution.
+    """Creates the kernel calls that compute parts of a convolution.
 
     Args:
         convolution: The convolution.
@@ -214,7 +214,7 @@ class _Calls:
         self.offsets: dict[int, Array] = {}
 
     def make(self, image: int, group: int, block: tuple[int, int], section: tuple[int, int]) -> list[Call]:
-        """Return the calls that copy rows to a panel, and multiply them by the weights of a section.
+        """Return the calls that copy rows into a panel and multiply them by the weights of a section.
 
         Raises:
             NoKernelError: The copied rows take too much memory.
@@ -295,7 +295,7 @@ def _make_task(convolution: QuantizedConvolution, batch: int, geometry: Geometry
 
 
 def _make_offsets(g: Geometry, quads: int, quad_size: int, size: int, columns: int) -> Array:
-    """Return the offset of each tap of each four channels in the panel."""
+    """Return the offset of each tap in the panel, for each group of four channels."""
     (dy, dx), (sy, sx) = g.dilations, g.strides
     taps = [
         g.phases.index((dy * y % sy, dx * x % sx)) * size + dy * y // sy * columns + dx * x // sx

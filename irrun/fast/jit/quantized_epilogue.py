@@ -1,9 +1,9 @@
 """The epilogue of a quantized convolution or product: elementwise operations on scaled integers.
 
-Sums and codes are integers whose values are linear functions of them. Linear operations change the coefficients when
-the kernel is created, so that a scale, a bias, the limits of a FakeQuantize and the scales of residuals become one
-multiplication and addition for each integer. They round differently than the single operations do, which may move a
-value that lies between two levels to the other.
+Sums and codes are integers, and their values are linear functions of these integers. Linear operations change the
+coefficients when the kernel is created, so a scale, a bias, the limits of a FakeQuantize and the scales of residuals
+become one multiplication and addition per integer. Rounding differs from the single operations, which may move a value
+halfway between two levels to the other level.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class _Simplification:
         return result
 
     def get(self, number: int) -> Reference:
-        """Return the value of an operand or of a step, which is computed once."""
+        """Return the value of an operand or of a step; each is computed once."""
         if number not in self.known:
             self.known[number] = self.compute(self.values[number])
         return self.known[number]
@@ -154,7 +154,7 @@ class _Simplification:
 
         Args:
             step: The step.
-            is_result: Whether the level of a FakeQuantize is what is computed, without rounding.
+            is_result: Whether the step computes the level of a FakeQuantize, without rounding.
         """
         left, *others = [self.values[number] for number in step.operands]
         right = others[0] if others else left
@@ -192,18 +192,18 @@ def simplify(
     """Return the steps that compute an epilogue from integers.
 
     Args:
-        steps: The steps, of which the running value is the result of a convolution.
-        sources: For each operand after the running value, its value if it is constant, its format if it is codes, or
-            None. What is not constant is a variable, numbered in order.
+        steps: The steps. The running value is the result of a convolution.
+        sources: For each operand after the running value: its value if it is constant, its format if it holds codes, or
+            None. Operands that are not constant are variables, numbered in order.
         scale: The value of a sum of 1 for each channel: f64, shape [C].
         offset: The value of a sum of 0: f64, shape [C].
         rank: The rank of the result.
-        is_coded: Whether the last step is a FakeQuantize whose levels are the result.
+        is_coded: Whether the last step is a FakeQuantize and its levels are the result.
         axis: The axis of the channels.
         added: The number of a variable that is added to the values of the sums.
 
     Raises:
-        NoKernelError: A constant is not finite, or the last step is another.
+        NoKernelError: A constant is not finite, or the last step is unsupported.
     """
     s = _Simplification(len(scale), rank, axis)
     value = _Linear(((("value", 0), scale),), offset)

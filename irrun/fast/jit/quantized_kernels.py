@@ -1,4 +1,4 @@
-"""Kernels of instructions that compute with codes of 8 bits."""
+"""Kernels of instructions that compute with 8-bit codes."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ Array = np.ndarray[Any, Any]
 
 F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 
-#: Shapes for which plans are kept, for kernels that keep an array of the size of the result for each.
+#: Maximum number of shapes with plans, for kernels whose plans hold an array of the size of the result.
 MAX_CORRECTED_BINDINGS = 4
 
 
 class EncodingKernel(CompiledKernel):
-    """The kernel of a FakeQuantize whose result is codes.
+    """The kernel of a FakeQuantize that returns codes.
 
     Args:
         format_: The format of the codes.
@@ -116,8 +116,8 @@ class _Binding:
     """A convolution for inputs of certain shapes.
 
     Attributes:
-        shape: Of the result, as f32.
-        stored_shape: Of the result, as it is stored.
+        shape: The shape of the result as f32.
+        stored_shape: The shape of the result as stored.
         convolve: See `QuantizedConvolution.bind`.
         constants: The constant operands, which must stay in memory.
         addresses: The addresses of the operands in i64, 0 for variables.
@@ -137,11 +137,11 @@ class QuantizedConvolutionKernel(CompiledKernel):
 
     Args:
         codes: The weights: i8, shape [GROUPS, CO, CI, kernel...], with one or two spatial axes.
-        scales: What the codes of each output channel are multiplied by: f64, shape [GROUPS * CO].
+        scales: The scale of the codes of each output channel: f64, shape [GROUPS * CO].
         attributes: The attributes of Convolution.
         source: The format of the data.
         steps: The steps of the epilogue.
-        sources: For each operand of the steps, its value if it is constant, its format if it is codes, or None.
+        sources: For each operand of the steps: its value if it is constant, its format if it holds codes, or None.
         is_coded: Whether the result is codes of the last step, a FakeQuantize.
 
     Raises:
@@ -186,7 +186,7 @@ class QuantizedConvolutionKernel(CompiledKernel):
         self._formats = _list_formats(sources)
         self._types = [U8 if has_codes else F32 for has_codes in self._formats]
         self._result_type = U8 if is_coded else F32
-        #: The number of the variable that stands for the correction.
+        #: The number of the variable that holds the correction.
         self._added = None if self._correction is None else len(self._formats)
         epilogue = simplify(
             steps, sources, source.step * scales, rest * scales * sums, self._rank, is_coded, added=self._added
@@ -267,7 +267,7 @@ class QuantizedConvolutionKernel(CompiledKernel):
 
 
 class RowEncodingKernel(CompiledKernel):
-    """The kernel of a FakeQuantize whose result is codes in bytes.
+    """The kernel of a FakeQuantize that returns codes in bytes.
 
     Args:
         format_: The format of the codes.
@@ -331,11 +331,11 @@ class QuantizedProductKernel(CompiledKernel):
 
     Args:
         codes: The weights: i8, shape [N, K].
-        scales: What the codes of each column are multiplied by: f64, shape [N].
+        scales: The scale of the codes of each column: f64, shape [N].
         rank: The declared rank of the data.
         source: The format of the data.
         steps: The steps of the epilogue.
-        sources: For each operand of the steps, its value if it is constant, its format if it is codes, or None.
+        sources: For each operand of the steps: its value if it is constant, its format if it holds codes, or None.
         is_coded: Whether the result is codes of the last step, a FakeQuantize.
 
     Raises:
@@ -404,7 +404,7 @@ class QuantizedProductKernel(CompiledKernel):
 
 
 def _list_formats(sources: Sequence[Source]) -> list[bool]:
-    """Return for each variable operand whether it is codes."""
+    """Return for each variable operand whether it holds codes."""
     return [isinstance(s, CodedOperand) for s in sources if s is None or isinstance(s, CodedOperand)]
 
 
@@ -422,7 +422,7 @@ def _to_codes(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _expand(operand: Array, kind: str, shape: tuple[int, ...]) -> Array:
-    """Return an operand as the epilogue reads it."""
+    """Return an operand in the form that the epilogue reads."""
     if kind == "codes":
         return make_contiguous(operand)
     if kind != "channel":

@@ -1,4 +1,4 @@
-"""Pads of data whose levels do not include 0: what is added to sums, in which pads have the value of another level."""
+"""Padding of data whose levels do not include 0: pads have the value of another level, and sums are corrected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of a correction of all images at most: 16 MiB.
+#: Maximum size of a correction for all images: 16 MiB.
 MAX_SIZE = 1 << 22
 
 
@@ -35,11 +35,11 @@ def may_pad(attributes: Mapping[str, Any], kernel: Sequence[int]) -> bool:
 
 
 class PadCorrection:
-    """The products of weights and pads, which are subtracted from the results of a convolution.
+    """The products of weights and pads, subtracted from the results of a convolution.
 
     Args:
-        codes: Of the weights, shape [GROUPS, CO, CI, KH, KW].
-        values: The value of a pad multiplied by the scale of the weights: f64, shape [GROUPS * CO].
+        codes: The codes of the weights, shape [GROUPS, CO, CI, KH, KW].
+        values: The value of a pad times the scale of the weights: f64, shape [GROUPS * CO].
     """
 
     def __init__(self, codes: Array, values: Array) -> None:
@@ -47,14 +47,14 @@ class PadCorrection:
         self._values = values
 
     def compute(self, geometry: Geometry, batch: int) -> Array:
-        """Return what is added to each result: f32, shape [GROUPS * CO, OH, OW].
+        """Return the correction of each result: f32, shape [GROUPS * CO, OH, OW].
 
         Args:
             geometry: The windows.
-            batch: The number of images, for each of which it is repeated.
+            batch: The number of images; the correction is repeated for each.
 
         Raises:
-            NoKernelError: It takes too much memory.
+            NoKernelError: The correction takes too much memory.
         """
         g = geometry
         shape = (len(self._sums), *g.output)
@@ -73,6 +73,6 @@ class PadCorrection:
 
 
 def _mark_data(length: int, count: int, size: int, stride: int, dilation: int, begin: int) -> Array:
-    """Return 1 for each window and each of its elements along an axis that is data, and 0 for pads, [windows, size]."""
+    """Return 1 where an element of a window along an axis is data, and 0 where it is a pad, [windows, size]."""
     positions = np.arange(count)[:, np.newaxis] * stride + np.arange(size) * dilation - begin
     return ((positions >= 0) & (positions < length)).astype(np.float64)

@@ -1,6 +1,6 @@
 """Products of rows of codes with constant codes of weights: sums in i32, completed by an expression.
 
-Rows [M, K] hold one byte for each value. The weights [N, K] are packed into panels of as many columns as a tile has, in
+Rows [M, K] hold one byte for each value. The weights [N, K] are packed into panels as wide as a tile, in
 which four neighboring elements of K are next to each other. A tile of several rows and vectors of columns stays in
 registers.
 """
@@ -32,13 +32,13 @@ Array = np.ndarray[Any, Any]
 
 F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 
-#: Bytes of the rows that are multiplied by one panel after another.
+#: Bytes of the block of rows that is multiplied by one panel after another.
 BLOCK_SIZE = 256 << 10
-#: Rows of a block at least, multiplications of a part that a thread computes at least, and parts at most.
+#: Minimum number of rows per block, minimum number of multiplications per part, and maximum number of parts.
 MIN_BLOCK_ROWS, MIN_PART_WORK, MAX_PARTS = 128, 1 << 21, 16
-#: Numbers of rows for which a product keeps its task.
+#: Maximum number of row counts for which a product keeps its task.
 MAX_TASKS = 16
-#: Elements of a part of a conversion.
+#: Elements per part of a conversion.
 PART_SIZE = 1 << 16
 
 
@@ -48,7 +48,7 @@ def get_tile() -> tuple[int, int]:
 
 
 def round_to_bytes(f: Function, level: Value) -> Value:
-    """Return the codes of levels within 0 and 255, which are rounded, as bytes."""
+    """Round levels from 0 to 255, and return their codes as bytes."""
     return f.convert("trunc", round_to_integer(f, level), f.integers(8))
 
 
@@ -105,7 +105,7 @@ def _compile_product(form: DotProduct) -> Kernel:
 def _compile_epilogue(expression: Expression, is_coded: bool) -> Kernel:
     """Return the kernel that completes the sums of a tile.
 
-    "column" operands have one element for each column, "full" and "codes" operands the shape of the result, and
+    "column" operands have one element per column, "full" and "codes" operands have the shape of the result, and
     "scalar" operands one element.
     """
     pointers = [("block", "ptr"), ("result", "ptr"), ("operands", "ptr")]
@@ -155,7 +155,7 @@ class QuantizedProduct:
 
     Args:
         codes: i8, shape [N, K], where K is a multiple of 4.
-        bias: What is added to the sums: i32, shape [N].
+        bias: Added to the sums: i32, shape [N].
     """
 
     def __init__(self, codes: Array, bias: Array) -> None:
@@ -176,7 +176,7 @@ class QuantizedProduct:
         Args:
             rows: Codes, contiguous, shape [M, K].
             expression: The epilogue; see `_compile_epilogue`.
-            operands: Of the epilogue.
+            operands: The operands of the epilogue.
             is_coded: Whether the result is codes.
 
         Returns:
@@ -213,7 +213,7 @@ class QuantizedProduct:
 
 @functools.lru_cache(maxsize=1024)
 def _divide(count: int, inner: int, columns: int, tile: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the blocks of rows and the sections of columns, each pair of which is a part."""
+    """Return the blocks of rows and the sections of columns. Each pair of a block and a section is a part."""
     block = max(MIN_BLOCK_ROWS, BLOCK_SIZE // inner)
     block = -(-count // -(-count // block))
     block += -block % 8

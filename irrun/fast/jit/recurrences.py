@@ -1,11 +1,11 @@
-"""Steps of recurrent sequences: the product of the state and what follows it, in registers.
+"""Steps of recurrent sequences: the product of the state and the gate functions, in registers.
 
 The hidden state is divided into *units* of one vector. A call computes some units of one step: the gates of a unit are
 accumulated for several rows of the batch at a time, and their functions are computed before the next unit. Threads
 divide the units; all steps are a list of jobs that run without the interpreter.
 
 Weights are in the order in which they are read: [unit, row of the state, gate, lane], with zeros up to whole units.
-States have zeros there, too, and stay 0: all gates are 0, and so are the candidates.
+States are padded with zeros, too, and the padding stays 0, since its gates and candidates are 0.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Multiplications of a step from which threads divide it.
+#: Minimum number of multiplications for a step to be divided between threads.
 MIN_SHARED_SIZE = 1 << 16
-#: Registers that a tile may use, by the number of lanes, for its sums, an element of each row, and a weight. With more
-#: of AVX-512's 32, LLVM moves sums to the stack.
+#: Number of registers for a tile, by the number of lanes: its sums, an element of each row, and a weight. If a tile
+#: used more of AVX-512's 32 registers, LLVM would move sums to the stack.
 REGISTERS = {16: 27, 8: 16, 4: 27}
-#: Elements of a block of the weights of a unit, which stays in the first level of the caches.
+#: Elements per block of a unit's weights, which stays in the L1 cache.
 BLOCK_SIZE = 1 << 12
-#: Tiles, and elements of all weights, from which weights are divided into blocks: others come from the second level.
+#: Minimum number of tiles and of weights for dividing weights into blocks; otherwise the L2 cache suffices.
 MIN_DIVIDED_TILES, MIN_DIVIDED_SIZE = 3, 3 << 18
-#: Chains of dependent additions that keep the processor busy.
+#: Number of independent chains of additions that keep the processor busy.
 CHAINS = 8
 
 #: The arrays of a step, in the order of the parameters of its functions: the projections of the input, the state before
@@ -52,8 +52,8 @@ CHAINS = 8
 ARRAYS = ("projection", "state", "result", "output", "first", "second")
 INTEGERS = ("projection_row", "state_row", "output_row", "hidden", "rows", "first_unit", "last_unit")
 
-#: Computes the results of a unit from its gates: for each row, the function, the vectors of the gates' products, and
-#: functions that load projections by the number of the gate, and load and store arrays.
+#: Computes the results of a unit from its gates. Takes, for each row, the function, the vectors of the gates' products,
+#: and functions that load projections by the number of the gate, and load and store arrays.
 Finish = Callable[["_Unit", "list[Value]"], None]
 
 
@@ -64,7 +64,7 @@ class _Unit(NamedTuple):
         function: The function.
         row: The row of the batch.
         unit: The number of the unit.
-        mask: Its elements that exist; None for all.
+        mask: The mask of its valid elements; None for all.
     """
 
     function: Function
@@ -97,13 +97,13 @@ class _Unit(NamedTuple):
         f.store(value, f.offset(p["output"], self.row * p["output_row"] + self.unit * f.lanes), self.mask)
 
     def load_constant(self) -> Value:
-        """Return the elements of the second array, which all rows share."""
+        """Return the elements of the second array, shared by all rows."""
         f, p = self.function, self.function.parameters
         return f.load(f.offset(p["second"], self.unit * f.lanes), f.vector)
 
 
 def _compute_sigmoid(f: Function, value: Value) -> Value:
-    """Return the sigmoid of twice a value: the weights of these gates are halved."""
+    """Return the sigmoid of twice a value, since the weights of these gates are halved."""
     return f.multiply_add(Vectors(f).tanh(value), 0.5, f.coerce(0.5, f.vector))
 
 
@@ -145,18 +145,18 @@ def _finish_candidate(unit: _Unit, gates: list[Value]) -> None:
 
 
 class _Part(NamedTuple):
-    """A part of a step: a product with some gates, and what follows it.
+    """A part of a step: the product for some gates, and the computation after it.
 
     Attributes:
         gates: The number of gates.
-        finish: Computes what follows.
+        finish: Computes the results from the gates.
     """
 
     gates: int
     finish: Finish
 
 
-#: The parts of a step by the name of the recurrence.
+#: Name of the recurrence -> the parts of a step.
 PARTS: dict[str, tuple[_Part, ...]] = {
     "LSTM": (_Part(4, _finish_lstm),),
     "GRU": (_Part(3, _finish_gru),),
@@ -174,8 +174,8 @@ def _compile_step(part: _Part, tile: int, rest: int, is_ragged: bool, is_divided
         tile: The number of rows of a tile.
         rest: The number of rows after the last whole tile.
         is_ragged: Whether the last unit has fewer elements than a vector.
-        is_divided: Whether the weights of a unit are divided into blocks, which stay in the first level of the caches
-            while all tiles are multiplied by them. Sums are kept in scratch memory meanwhile.
+        is_divided: Whether the weights of a unit are divided into blocks, each of which stays in the L1 cache
+            while all tiles are multiplied by it. Scratch memory holds the sums between blocks.
     """
     name = part.finish.__name__.removeprefix("_finish_")
     parameters = [*((key, "ptr") for key in (*ARRAYS, "weights", "sums")), *((key, "i64") for key in INTEGERS)]
@@ -209,7 +209,7 @@ def _compile_step(part: _Part, tile: int, rest: int, is_ragged: bool, is_divided
 
 
 def _count_rows(part: _Part, batch: int) -> int:
-    """Return the number of rows of a tile, so that tiles are about as large as each other."""
+    """Return the number of rows per tile, so that tiles have similar sizes."""
     most = (REGISTERS[get_lanes()] - 1) // (part.gates + 1)
     return -(-batch // -(-batch // most))
 
@@ -221,8 +221,8 @@ class _Tiles(NamedTuple):
         weights: The weights of the unit.
         start: The first row of the block.
         stop: The row after the last one.
-        loads: Whether there are sums of the blocks before.
-        stores: Whether sums are stored for the blocks after it; otherwise the step is completed.
+        loads: Whether to continue the sums of previous blocks.
+        stores: Whether to store sums for later blocks; otherwise the block completes the step.
     """
 
     weights: Value
@@ -249,7 +249,7 @@ class _StepCode(NamedTuple):
         p = f.parameters
         rows = [row + i for i in range(count)]
         states = [f.offset(p["state"], r * p["state_row"]) for r in rows]
-        depth = max(1, -(-CHAINS // (count * gates)))  # sums that are added up in the end
+        depth = max(1, -(-CHAINS // (count * gates)))  # sums that are added at the end
         depth = min(1 << (depth - 1).bit_length(), f.lanes)
         if tiles.loads or tiles.stores:
             depth = 1
@@ -280,7 +280,7 @@ class _StepCode(NamedTuple):
 
 
 def _add_up(values: Sequence[Value]) -> Value:
-    """Return the sum of a power of two of values, in pairs."""
+    """Return the pairwise sum of a power-of-two number of values."""
     while len(values) > 1:
         values = [a + b for a, b in zip(values[::2], values[1::2], strict=True)]
     return values[0]
@@ -290,7 +290,7 @@ def _add_up(values: Sequence[Value]) -> Value:
 def _make_tasks(
     name: str, hidden: int, batch: int, projection_row: int, output_row: int, thread_count: int
 ) -> tuple[Task, ...]:
-    """Return the tasks of a step, whose arrays are those of `ARRAYS` and the weights."""
+    """Return the tasks of a step. Their arrays are `ARRAYS` and the weights."""
     lanes = get_lanes()
     units = -(-hidden // lanes)
     tasks = []
@@ -314,10 +314,10 @@ class _Jobs(NamedTuple):
     Attributes:
         words: Their words; see `irrun.fast.jit.team_code`.
         positions: The positions of the addresses of arrays.
-        columns: For each of them, the number of the array: those of each part follow each other.
-        scratch: The positions of addresses of scratch memory, with the number of the thread and the size.
+        columns: The number of the array for each position. The arrays of each part are consecutive.
+        scratch: For each address of scratch memory: its position, the number of the thread, and the size.
         helper_count: The number of helpers that take part.
-        tasks: The tasks, which words point to.
+        tasks: The tasks; `words` contains addresses of their data.
     """
 
     words: Array

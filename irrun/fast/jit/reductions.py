@@ -34,11 +34,11 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of a part that a thread computes at least, and parts at most.
+#: Minimum number of elements per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
 #: The logarithm of the smallest normal number.
 MIN_EXPONENT = float(np.log(np.finfo(np.float32).tiny))
-#: Vectors that are summed up independently, since each addition waits for the one before.
+#: Number of independent sums, since each addition waits for the previous one.
 SUMS = 4
 
 
@@ -56,7 +56,7 @@ def reduce_row(
         f: The function.
         length: The number of elements.
         identity: The initial value, which does not change the result.
-        compute: Returns the values of a vector at a position, of which those outside the mask are ignored.
+        compute: Returns the vector at a position; elements outside the mask are ignored.
         combine: Combines two vectors.
         reduce: Reduces a vector to a scalar.
     """
@@ -102,17 +102,17 @@ def take_larger(f: Function, a: Value, b: Value) -> Value:
 
 
 def sum_row(f: Function, length: Value, compute: Callable[[Value, Value | None], Value]) -> Value:
-    """Append the sum of a row, of which `compute` returns the vectors at positions."""
+    """Append the sum of a row; `compute` returns the vector at a position."""
     return reduce_row(f, length, 0.0, compute, add, lambda x: fold(f, x, add))
 
 
 @functools.cache
 def compile_softmax(keeps_subnormal: bool = True) -> Kernel:
-    """Return the kernel that computes the softmax of rows, which may be the result themselves.
+    """Return the kernel that computes the softmax of rows, possibly in place.
 
     Args:
-        keeps_subnormal: Whether exponentials below the smallest normal number are kept instead of 0. Products of them
-            take a hundred times as long as others.
+        keeps_subnormal: Whether exponentials below the smallest normal number are kept instead of set to 0. Products
+            with them take a hundred times as long.
     """
     integers = ("first", "last", "length")
     name = "softmax" if keeps_subnormal else "attention_softmax"
@@ -153,7 +153,7 @@ def compile_softmax(keeps_subnormal: bool = True) -> Kernel:
 
 @functools.lru_cache(maxsize=256)
 def make_row_task(kernel: Kernel, pointers: int, rows: int, *arguments: int | float) -> Task:
-    """Return the task of a kernel on rows, whose first parameters are the addresses of arrays."""
+    """Return the task of a kernel on rows. Its first parameters are the addresses of arrays."""
     parts = max(1, min(MAX_PARTS, rows, rows * int(arguments[0]) // MIN_PART_SIZE))
     return make_range_task(kernel, [make_base(i) for i in range(pointers)], rows, parts, arguments)
 
@@ -179,7 +179,7 @@ def standardize_row(
     is_scaled: bool = True,
     is_inside: bool = True,
 ) -> tuple[Value, Value]:
-    """Append the mean of a row, and the factor that its deviation is multiplied by.
+    """Append the mean of a row, and the factor for its deviations.
 
     Args:
         f: A function with the parameter `epsilon`.
@@ -207,7 +207,7 @@ def standardize_row(
 def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool) -> Kernel:
     """Return the kernel that subtracts the mean of rows, divides by the deviation and computes an expression.
 
-    "row" operands have the length of a row, "full" operands the shape of the data, "scalar" operands one element.
+    "row" operands have the length of a row, "full" operands the shape of the data, and "scalar" operands one element.
     """
     pointers = [("data", "ptr"), ("result", "ptr"), ("operands", "ptr")]
     more = [("first", "i64"), ("last", "i64"), ("length", "i64"), ("epsilon", "float")]
@@ -257,7 +257,7 @@ def make_normalization_task(
         rows: The number of rows.
         length: Elements of a row.
         epsilon: Added to the variance or the deviation.
-        expression: What is computed with the result.
+        expression: The expression of the result.
         modes: Whether to divide by the deviation, and whether `epsilon` is added to the variance.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Kernels of rows that bodies of loops need: Gather, TopK, LogSoftmax and small products of matrices."""
+"""Kernels on rows for bodies of loops: Gather, TopK, LogSoftmax and small products of matrices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def compile_gather(unit: str, index_type: str) -> Kernel:
     """Return the kernel that copies slices by their indices; slices at indices out of range are zeros.
 
     Args:
-        unit: The type of the units of which slices consist: "float" for bits, or "i8".
+        unit: The type of the units that slices consist of: "float" for any 32 bits, or "i8".
         index_type: "i32" or "i64".
     """
     integers = ("batches", "middle", "size", "count", "inner")
@@ -59,7 +59,7 @@ def compile_gather(unit: str, index_type: str) -> Kernel:
 
 @functools.cache
 def compile_scatter(unit: str, index_type: str) -> Kernel:
-    """Return the kernel that copies slices to the places of their indices, and sets a status if one is out of range.
+    """Return the kernel that copies slices to their indices, and sets a status if an index is out of range.
 
     Args:
         unit: See `compile_gather`.
@@ -85,7 +85,7 @@ def compile_scatter(unit: str, index_type: str) -> Kernel:
 
 
 def _fill(f: Function, length: Value, unit: str, target: Value, source: Value | None) -> None:
-    """Append a copy of units, or zeros without a source."""
+    """Append a copy of units, or of zeros if there is no source."""
     if unit != "float":
         with f.loop(0, length) as i:
             value = f.coerce(0, unit) if source is None else f.load(f.offset(source, i, unit), unit)
@@ -103,8 +103,8 @@ def _fill(f: Function, length: Value, unit: str, target: Value, source: Value | 
 def compile_top_k(type_: str, index_type: str, is_max: bool) -> Kernel:
     """Return the kernel that selects the best elements of rows in order; equal ones are in order of index.
 
-    NaN comes after all other elements. The best elements so far are kept in the results, to which each better one is
-    inserted.
+    NaN comes after all other elements. The results hold the best elements so far; each better element is inserted into
+    them.
     """
     pointers, integers = ("data", "values", "indices"), ("rows", "length", "count")
     f = Function("top_k", [*((n, "ptr") for n in pointers), *((n, "i64") for n in integers)], get_lanes())
@@ -184,7 +184,7 @@ class _Reduction(NamedTuple):
     """A reduction of rows.
 
     Attributes:
-        initial: The value without elements, of floats and of integers.
+        initial: The result for no elements, for floats and for integers.
         combine: Combines a value with an element; NaN does not change extrema.
     """
 
@@ -219,8 +219,8 @@ def compile_reduction(name: str, type_: str, before: str = "", after: str = "") 
     Args:
         name: "sum", "product", "maximum", "minimum", or "all" and "any" of booleans, which are bytes of 0 and 1.
         type_: The type of the elements.
-        before: What is computed of each f32 before: "abs" or "square".
-        after: What is computed of the result: "mean" or "root".
+        before: The function of each f32 before the reduction: "abs" or "square".
+        after: The function of the result: "mean" or "root".
     """
     f = Function("reduce", [("data", "ptr"), ("result", "ptr"), ("rows", "i64"), ("length", "i64")], get_lanes())
     p = f.parameters
@@ -254,13 +254,13 @@ def compile_reduction(name: str, type_: str, before: str = "", after: str = "") 
     return compile_function(f)
 
 
-#: Rows whose products with a vector of columns are computed at once.
+#: Number of rows that are multiplied by a vector of columns at once.
 TILE_ROWS = 4
 
 
 @functools.cache
 def compile_small_product(is_transposed: bool) -> Kernel:
-    """Return the kernel that multiplies two matrices whose rows are contiguous.
+    """Return the kernel that multiplies two matrices with contiguous rows.
 
     Args:
         is_transposed: Whether the second matrix is stored as its transpose, so that elements are dot products of rows.

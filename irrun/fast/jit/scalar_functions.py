@@ -26,7 +26,7 @@ class _Row(NamedTuple):
     Attributes:
         emit: Appends its instructions.
         operand_count: The number of operands.
-        kinds: The kinds of NumPy types that its operands may have.
+        kinds: The supported kinds of NumPy types.
         compares: Whether the result is a boolean; otherwise it has the type of the last operand.
     """
 
@@ -55,7 +55,7 @@ class ScalarFunction(NamedTuple):
 
     Attributes:
         name: The operation.
-        target: The type of LLVM that Convert returns, or empty.
+        target: The LLVM type that Convert returns, or empty.
     """
 
     name: str
@@ -81,7 +81,7 @@ def find_scalar_function(
         dtypes: The types of the inputs.
 
     Raises:
-        NoKernelError: There is none.
+        NoKernelError: There is no such function.
     """
     if attributes.get("auto_broadcast", "numpy") != "numpy":
         raise NoKernelError("kernels broadcast as NumPy does")
@@ -156,7 +156,7 @@ _computes("Select-1", operand_count=3, kinds="ifb")(lambda f, condition, a, b: f
 def _divide_safely(f: Function, a: Value, b: Value) -> tuple[Value, Value]:
     """Return the quotient, rounded toward zero, and the remainder.
 
-    Processors stop programs that divide by 0, or the lowest integer by -1.
+    Dividing by 0, or the lowest integer by -1, would crash the process.
     """
     is_minus_one = f.compare("eq", b, -1)
     divisor = f.select(is_minus_one | f.compare("eq", b, 0), f.coerce(1, b.type), b)
@@ -171,7 +171,7 @@ def _define(f: Function, value: Value, b: Value) -> Value:
 
 
 def _is_uneven(f: Function, rest: Value, b: Value) -> Value:
-    """Return whether a remainder is not 0, and has another sign than the divisor."""
+    """Return whether a remainder is not 0 and differs in sign from the divisor."""
     return f.compare("ne", rest, 0) & f.compare("slt", rest ^ b, 0)
 
 

@@ -1,4 +1,4 @@
-"""Schedules: tasks of several kernels, which compiled code computes one after another without the interpreter."""
+"""Schedules: compiled code computes the tasks of several kernels one after another, without the interpreter."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["ABSOLUTE", "LoopSchedule", "Schedule"]
 
 Array = np.ndarray[Any, Any]
 
-#: The base of absolute addresses. Others are the numbers of the arrays of a run.
+#: The base of absolute addresses. All other bases are numbers of arrays of a run.
 ABSOLUTE = -1
-#: The base of the words of a run. Those of the scratch memory of each thread come before.
+#: The base of the words of a run, after the bases of each thread's scratch memory.
 _WORDS = -2
 _WORD_SIZE = 8
 
@@ -26,8 +26,8 @@ _WORD_SIZE = 8
 class Schedule:
     """Tasks with the addresses of their arrays.
 
-    All words that describe a run, its jobs and its tables of addresses, are sums of a base and an offset, so that they
-    are computed at once.
+    All words that describe a run (its jobs and tables of addresses) are sums of a base and an offset, so they
+    are computed in one step.
 
     Args:
         tables: Tables of addresses, relative to the arrays of a run or ABSOLUTE.
@@ -72,7 +72,7 @@ class Schedule:
 
 
 class LoopSchedule:
-    """Tasks that are repeated with other addresses of some arrays.
+    """Tasks that are repeated with different addresses of some arrays.
 
     Args:
         tables: Tables of addresses; see `Schedule`.
@@ -103,7 +103,7 @@ class LoopSchedule:
             (self._bases >= 0) & (self._bases < len(order)), order[self._bases.clip(0, len(order) - 1)], -1
         )
         places = np.flatnonzero(columns >= 0)
-        #: For tables and jobs: the positions of the words that vary, the columns of their addresses, and what is added.
+        #: For tables and jobs: the positions of varying words, the columns of their addresses, and their offsets.
         self._words = [
             (own - first, columns[own], self._offsets[own])
             for first, own in ((0, places[places < split]), (split, places[places >= split]))
@@ -115,8 +115,8 @@ class LoopSchedule:
         """Return a run of the tasks.
 
         Args:
-            arrays: The addresses of the arrays, 0 for those that vary.
-            rows: The number of iterations that are computed at once at most.
+            arrays: The addresses of the arrays, 0 for arrays that vary.
+            rows: The maximum number of iterations per call.
         """
         scratch = [reserve_scratch(thread, self._scratch_size) for thread in range(self._helper_count, -1, -1)]
         split = self._split
@@ -136,7 +136,7 @@ class LoopRun:
     """Iterations of tasks.
 
     Args:
-        words: Arrays with the positions of the words that vary, the columns of their addresses, and what is added.
+        words: Arrays with the positions of varying words, the columns of their addresses, and their offsets.
         jobs: The jobs of several iterations.
         task_count: The number of jobs of an iteration.
         helper_count: The number of helpers that take part.

@@ -23,7 +23,7 @@ F32 = np.dtype(np.float32)
 
 @dataclass(frozen=True)
 class Computation:
-    """A member of a sequence that is a compiled kernel.
+    """A compiled kernel as a member of a sequence.
 
     Attributes:
         inputs: Slots of the inputs.
@@ -38,7 +38,7 @@ class Computation:
 
 @dataclass(frozen=True)
 class Views:
-    """A member whose outputs are views of its input, or of a contiguous copy of it.
+    """A member that returns views of its input, or of a contiguous copy of it.
 
     Attributes:
         input: The slot of the input.
@@ -80,7 +80,7 @@ def list_outputs(member: Member) -> tuple[int, ...]:
 
 
 def view_layout(view: Callable[[Array], Any], layout: Layout) -> list[tuple[Layout, int]] | None:
-    """Return the layouts of views of a value, and their first bytes in it, or None if they are copies.
+    """Return the layouts of views of a value and their offsets in bytes, or None if they are copies.
 
     Raises:
         NoKernelError: A view is empty or reversed.

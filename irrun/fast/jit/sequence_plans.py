@@ -1,6 +1,6 @@
 """Plans of sequences of compiled kernels: the memory of all values for certain shapes of the inputs.
 
-Values in between are parts of one array, views share the memory of their input, and inputs of Concat are computed in
+Intermediate values share one array, views share the memory of their input, and inputs of Concat are computed in
 its result where the layout allows it.
 """
 
@@ -31,15 +31,15 @@ F32 = np.dtype(np.float32)
 
 @dataclass(eq=False)
 class Block:
-    """Memory of values.
+    """A block of memory for values.
 
     Attributes:
-        size: Bytes.
-        first: The number of the first member that uses it.
-        last: The number of the last one.
-        shape: The shape of the value that it was made for.
-        place: Its address: relative to an array of the run, or None if it is not known.
-        owner: The block that it is a part of.
+        size: Its size in bytes.
+        first: The first member that uses it.
+        last: The last member that uses it.
+        shape: The shape of the value that it was created for.
+        place: Its address: relative to an array of the run, or None if unknown.
+        owner: The block that contains it.
         offset: Its first byte in that block.
     """
 
@@ -52,7 +52,7 @@ class Block:
     offset: int = 0
 
     def use(self, number: int) -> None:
-        """Keep the memory from or until a member."""
+        """Keep the memory in use at a member."""
         self.first, self.last = min(self.first, number), max(self.last, number)
         if self.owner is not None:
             self.owner.use(number)
@@ -64,7 +64,7 @@ class Block:
         owner.use(self.last)
 
     def find_owner(self) -> tuple[Block, int]:
-        """Return the block that it is a part of directly or not, or itself, and its first byte there."""
+        """Return the outermost block that contains it, or itself, and its first byte there."""
         block, offset = self, 0
         while block.owner is not None:
             block, offset = block.owner, offset + block.offset
@@ -96,14 +96,14 @@ class Plan:
     """The plan of a sequence for certain shapes of its inputs.
 
     Attributes:
-        arena_size: Bytes of the values in between.
-        reads_views: Whether inputs may have other strides than contiguous ones.
+        arena_size: Size of the intermediate values in bytes.
+        reads_views: Whether inputs may be strided.
         results: The shapes of the arrays that contain outputs.
         outputs: For each output, the number of its array of a run, its first byte there, and its layout.
         schedules: The schedules by number of threads.
         tables: Tables of addresses.
         tasks: The tasks with their arrays; see `Schedule`.
-        bindings: The kernels, which keep their constants in memory.
+        bindings: The kernels; they keep their constants in memory.
     """
 
     arena_size: int = 0
@@ -138,7 +138,7 @@ def make_plan(members: Sequence[Member], layouts: dict[int, Layout], outputs: Se
 
 
 class _Planner:
-    """The making of a plan. Array 0 of a run is the arena; the arrays of inputs and of outputs follow."""
+    """Builds a plan. Array 0 of a run is the arena; the arrays of inputs and outputs follow."""
 
     def __init__(self, members: Sequence[Member], layouts: dict[int, Layout], outputs: Sequence[int]) -> None:
         self._outputs = outputs
@@ -173,7 +173,7 @@ class _Planner:
                 block.place = Address(self._first_result + len(plan.results))
                 plan.results.append(block.shape)
             elif block in self._strided_inputs:
-                raise NoKernelError("expected outputs apart from inputs that are not contiguous")
+                raise NoKernelError("expected outputs that are not inputs with strides")
             plan.outputs.append((block.place.base, offset + value.offset, value.layout))
         inner = [block for block in self._blocks if block.owner is None and block.place is None]
         plan.arena_size = place_blocks(inner)
@@ -271,9 +271,9 @@ class _Planner:
                 self._steps.append((binding, [value], target, None))
 
     def _place_in_result(self, result: Block, parts: Sequence[tuple[int, _Value]]) -> set[Block]:
-        """Make blocks a part of a concatenated result if all of their bytes are there, and return them."""
+        """Make blocks parts of a concatenated result if all their bytes are in it, and return them."""
         placed = set()
-        # What follows may compute in place in an output, so that no other output may share its memory.
+        # Later instructions may overwrite an output in place, so no other output may share its memory.
         outputs = {self._values[slot].block for slot in self._outputs if slot in self._values}
         for block in {value.block for _, value in parts} - outputs:
             own = [(start, value) for start, value in parts if value.block is block]
@@ -288,7 +288,7 @@ class _Planner:
 def _locate(value: _Value) -> Address:
     block, offset = value.block.find_owner()
     if block.place is None:
-        raise NoKernelError("expected a block with a place")
+        raise NoKernelError("expected a block with an address")
     return block.place.move(offset + value.offset)
 
 

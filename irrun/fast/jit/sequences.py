@@ -1,6 +1,6 @@
 """Sequences of compiled kernels, which run without the interpreter in between.
 
-Calling a kernel from Python takes about ten microseconds, as long as a small layer.
+Calling a kernel from Python takes about ten microseconds, as long as computing a small layer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Combinations of shapes for which a sequence keeps its plan.
+#: Maximum number of combinations of shapes for which a sequence keeps its plan.
 MAX_PLANS = 4
 
 
@@ -38,7 +38,7 @@ class SequenceKernel:
     Args:
         members: The members, in order.
         inputs: Slots of the inputs.
-        outputs: Slots of the outputs, which members compute.
+        outputs: Slots of the outputs. Members compute all of them.
     """
 
     description = "compiled: sequence of kernels"
@@ -48,28 +48,26 @@ class SequenceKernel:
         self._inputs, self._outputs = inputs, outputs
         self._plans: dict[tuple[Layout, ...], Plan | None] = {}
         self._plan_count = 0
-        #: A sequence for each member, once the memory did not suffice for all.
+        #: One sequence per member, once memory was insufficient for all.
         self._single: list[SequenceKernel] | None = None
-        #: The layouts for which a plan was missing last.
+        #: The layouts that last had no plan.
         self._latest: tuple[Layout, ...] = ()
 
     def __call__(self, *inputs: Array) -> Array | tuple[Array, ...]:
         """Compute the outputs.
 
-        If the memory of the run does not suffice for all values at once, the members run one by one.
+        If the memory limit of the run is too small for all values at once, the members run one by one.
 
         Raises:
             NoKernelError: The members have no kernels for these inputs.
-            InputError: The memory does not suffice for a member.
+            InputError: There is not enough memory for a member.
         """
         if not all(x.dtype == F32 for x in inputs):
             raise NoKernelError("expected f32")
         layouts = tuple([get_layout(x) for x in inputs])
         plan = self._find_plan(layouts)
         if plan is None:
-            raise NoKernelError(
-                "expected shapes for which all members have kernels, and which do not change all the time"
-            )
+            raise NoKernelError("expected shapes that all members support, and that do not change in every run")
         with collect_values() as values:
             try:
                 required = plan.arena_size + F32.itemsize * sum(map(math.prod, plan.results))
@@ -98,7 +96,7 @@ class SequenceKernel:
 
         Raises:
             NoKernelError: A member has no kernel for its inputs.
-            MemoryLimitError: The values that are alive exceed the limit of the run.
+            MemoryLimitError: The live values exceed the limit of the run.
         """
         if self._single is None:
             self._single = [
@@ -121,10 +119,10 @@ class SequenceKernel:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _find_plan(self, layouts: tuple[Layout, ...]) -> Plan | None:
-        """Return the plan for inputs of some layouts, or None if there is none or it does not pay.
+        """Return the plan for inputs of some layouts, or None if there is none or it would not pay.
 
-        Making a plan takes longer than the single instructions. After several plans, a plan is only made for layouts
-        that occur twice in a row, as layouts of growing values do not.
+        Making a plan takes longer than running single instructions. After several plans, one is only made for layouts
+        that occur twice in a row, which excludes growing values.
         """
         plans = self._plans  # other threads may replace it
         if layouts in plans:
@@ -138,7 +136,7 @@ class SequenceKernel:
         return plan
 
     def _make_plan(self, layouts: tuple[Layout, ...]) -> Plan | None:
-        """Return the plan for layouts, if there is one. Inputs are copied if there is no kernel for views."""
+        """Return the plan for layouts, if there is one. If no kernel accepts views, inputs are copied."""
         for reads_views in (True, False):
             own = layouts if reads_views else [Layout(x.shape, get_strides(x.shape)) for x in layouts]
             with contextlib.suppress(*REFUSALS):

@@ -27,7 +27,7 @@ def has_single_window(geometry: Geometry, filters: tuple[int, ...]) -> bool:
 
 
 class SingleWindowConvolution:
-    """A convolution of one group with constant weights, whose window covers the data.
+    """A convolution of one group with constant weights and a window that covers the data.
 
     Args:
         filters: f32, shape [1, CO, CI, KH, KW].
@@ -40,7 +40,7 @@ class SingleWindowConvolution:
         self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()
     ) -> Binding:
         """Return the convolution for data of one shape; see `Convolution.make_binding`."""
-        # Operands with an element for each channel of each image have the shape of the result.
+        # Operands with one element per channel and image have the shape of the result.
         kinds = tuple("full" if kind == "channel" else kind for kind in expression.kinds)
         task, offsets = self._product.make_task(batch, Expression(kinds, expression.steps))
         table = [(x, start + int(offset)) for row in offsets for (x, start), offset in zip(operands, row, strict=False)]

@@ -22,14 +22,14 @@ from irrun.fast.support import F32
 
 __all__ = ["SITES", "SiteKernel", "create_kernel"]
 
-#: Elements from which means are compiled.
+#: Minimum number of elements for compiled means.
 MIN_REDUCED_SIZE = 1 << 11
 
-#: Elements from which rotations are compiled, and shifts at most.
+#: Minimum number of elements for compiled rotations, and maximum number of shifts.
 MIN_ROTATED_SIZE, MAX_SHIFT = 1 << 14, 1 << 31
 
 SiteKernel: TypeAlias = ConcatKernel | GroupNormalizationKernel | InterpolateKernel | MeanKernel | RotationKernel
-#: The declared shapes of the inputs and the outputs, where their ranks are known, with None for dynamic dimensions.
+#: The declared shapes of inputs and outputs, or None if the rank is unknown. Dynamic dimensions are None.
 Shapes = Sequence[Sequence[Any] | None]
 
 
@@ -64,7 +64,7 @@ def _create_interpolation(site: CallSite, shapes: Shapes) -> InterpolateKernel |
 
 @creates("Concat")
 def _create_concatenation(site: CallSite, shapes: Shapes) -> ConcatKernel | None:
-    """Create a kernel where an input may be large enough to be copied by a compiled kernel."""
+    """Create a kernel if an input may be large enough for a compiled copy."""
     sizes = [math.prod(d or MIN_MATRIX_SIZE for d in shape) for shape in shapes[:-1] if shape is not None]
     if len(sizes) < 2 or max(sizes) < MIN_MATRIX_SIZE or any(site.is_absent):
         return None
@@ -73,7 +73,7 @@ def _create_concatenation(site: CallSite, shapes: Shapes) -> ConcatKernel | None
 
 @creates("ReduceMean")
 def _create_mean(site: CallSite, shapes: Shapes) -> MeanKernel | None:
-    """Create a kernel for the last axes of many elements."""
+    """Create a kernel for means along the last axes, if there are many elements."""
     axes, shape = read_axes(site), shapes[0]
     if not axes or shape is None or math.prod(d or 64 for d in shape) < MIN_REDUCED_SIZE:
         return None
@@ -110,7 +110,7 @@ def _create_group_normalization(site: CallSite, shapes: Shapes) -> GroupNormaliz
 
 
 def create_kernel(site: CallSite, shapes: Shapes) -> SiteKernel | None:
-    """Return the kernel of a call site, or None where there is none.
+    """Return the kernel of a call site, or None.
 
     Args:
         site: The call site. Its first input and its result are f32.
@@ -118,5 +118,5 @@ def create_kernel(site: CallSite, shapes: Shapes) -> SiteKernel | None:
     """
     try:
         return SITES[site.operation.type](site, shapes)
-    except (*REFUSALS, IndexError):  # constants that the plain kernel refuses
+    except (*REFUSALS, IndexError):  # the plain kernel refuses the constants
         return None

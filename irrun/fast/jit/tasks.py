@@ -1,6 +1,6 @@
-"""Tasks: calls of compiled kernels in parts, which the threads of a run take one after another.
+"""Tasks: calls of compiled kernels, divided into parts. The threads of a run take one part after another.
 
-A task is made once for data of one shape. Its calls are an array, which compiled code reads, so that the parts need
+A task is created once per data shape. Compiled code reads its calls from an array, so the parts need
 neither the interpreter nor its lock. Addresses that differ between runs are relative to *bases*: the arrays
 of the run, and the scratch memory of the thread.
 """
@@ -38,7 +38,7 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-#: Bytes of a line of the cache.
+#: Size of a cache line in bytes.
 _ALIGNMENT = 64
 
 
@@ -54,7 +54,7 @@ class Address(NamedTuple):
     offset: int = 0
 
     def move(self, offset: int) -> Address:
-        """Return the address a number of bytes further on."""
+        """Return the address plus a number of bytes."""
         return Address(self.base, self.offset + offset)
 
 
@@ -74,17 +74,17 @@ class Call(NamedTuple):
     arguments: Sequence[Argument]
 
 
-#: The scratch memory of the thread that computes a part. Arrays of a run follow, from base 2 on.
+#: The base of a thread's scratch memory. The arrays of a run have the bases from 2 on.
 SCRATCH = Address(1)
 _FIRST_ARRAY = 2
 
 
 class Task:
-    """Parts of calls of kernels.
+    """Kernel calls, divided into parts.
 
     Args:
-        parts: The calls of each part, which are made one after another. Parts may be computed in any order.
-        scratch_size: Bytes of scratch memory that a part uses.
+        parts: The calls of each part, in order. Parts may run in any order.
+        scratch_size: Scratch memory per part in bytes.
 
     Attributes:
         scratch_size: The same.
@@ -110,7 +110,7 @@ class Task:
             self._single = _make_entry(words[0]), self._header[0] + 2 * self._calls.itemsize
 
     def keep(self, *arrays: Array) -> None:
-        """Keep arrays in memory to which absolute addresses point."""
+        """Keep arrays in memory that absolute addresses point to."""
         self._arrays += arrays
 
     def run(self, *addresses: int) -> None:
@@ -119,7 +119,7 @@ class Task:
         Args:
             addresses: The bases of the arrays of this run, from base 2 on.
         """
-        if self._single is not None:  # without the array that describes a job: small tasks are limited by it
+        if self._single is not None:  # skip the array that describes a job, which would dominate small tasks
             enter, arguments = self._single
             scratch = reserve_scratch(0, self.scratch_size)
             enter(arguments, struct.pack(f"{_FIRST_ARRAY + len(addresses)}q", 0, scratch, *addresses))
@@ -157,7 +157,7 @@ def make_range_task(
     """Return the task that calls a kernel for each part of a range.
 
     Args:
-        kernel: It takes `before`, the first element of a part, the element after the last one, and `after`.
+        kernel: The kernel. It takes `before`, the first element of a part, the element after the last one, and `after`.
         before: Arguments.
         total: The number of elements.
         part_count: The number of parts.
@@ -168,12 +168,12 @@ def make_range_task(
 
 
 def align_size(size: int) -> int:
-    """Return a number of bytes rounded up, so that what follows begins with a line of the cache."""
+    """Round a number of bytes up to whole cache lines."""
     return size + -size % _ALIGNMENT
 
 
 def _encode(argument: Argument) -> tuple[int, int]:
-    """Return the base and the offset of an argument; floats are offsets with their bits."""
+    """Return the base and the offset of an argument; the bits of a float are its offset."""
     if isinstance(argument, Address):
         return argument
     if isinstance(argument, float):
@@ -182,7 +182,7 @@ def _encode(argument: Argument) -> tuple[int, int]:
 
 
 def reserve_scratch(thread: int, size: int) -> int:
-    """Return the address of scratch memory for one of the threads that compute jobs of the current thread."""
+    """Return the scratch memory of one of the threads that compute the current thread's jobs."""
     if not size:
         return 0
     address = get_address(reserve(thread, -(-(size + _ALIGNMENT) // F32.itemsize)))

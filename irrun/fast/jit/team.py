@@ -1,10 +1,10 @@
 """A team of threads that compute parts of kernels together, without the interpreter's lock.
 
-Waking a thread takes 50 to 100 microseconds, and taking the interpreter's lock from another thread as long again.
+Waking a thread takes 50 to 100 microseconds, and taking the interpreter's lock from another thread takes as long again.
 Helpers of a team therefore wait in compiled code for the next job: they join it within a microsecond. After a while
 without jobs, they sleep until a job wakes them up.
 
-Where other programs keep the cores busy, helpers only take the core from the thread that they help. Jobs are therefore
+If other programs keep the cores busy, helpers only take the core from the thread that they help. Jobs are therefore
 computed without helpers for a while if a helper took much too long for a part, or if the thread waits for a core.
 """
 
@@ -31,18 +31,18 @@ __all__ = ["run_jobs"]
 
 Array = np.ndarray[Any, Any]
 
-#: Pauses without a job until a helper sleeps, each of 25 to 50 nanoseconds.
+#: Number of pauses (25 to 50 nanoseconds each) without a job before a helper sleeps.
 PATIENCE = 12_000
-#: Pauses for which a thread waits for helpers without suspecting that they have no core: about a millisecond.
+#: Number of pauses for which a thread waits before it suspects that a helper has no core: about a millisecond.
 MIN_WAITS = 40_000
-#: Nanoseconds between checks of how long the thread has waited for a core, and which share of them it may wait.
+#: Nanoseconds between checks of how long the thread has waited for a core, and the maximum share of waiting.
 SAMPLE_TIME, MAX_DELAY = 40_000_000, 0.15
-#: Nanoseconds without helpers: twice as long each time, up to a limit.
+#: Nanoseconds without helpers: doubled each time, up to a limit.
 MIN_PENALTY, MAX_PENALTY = 40_000_000, 1_000_000_000
 
 
 class _Team:
-    """The helpers of the process, which are started when a job has use for them."""
+    """The helpers of the process, started when a job can use them."""
 
     def __init__(self) -> None:
         kernels = compile_module(make_team_code(get_triple()), SIGNATURES)
@@ -58,7 +58,7 @@ class _Team:
         self._pause_time = self._measure_pause()
 
     def _measure_pause(self) -> float:
-        """Return the nanoseconds of a pause."""
+        """Return the duration of a pause in nanoseconds."""
         start = time.perf_counter_ns()
         self._serve(self._address, 0, PATIENCE)
         return (time.perf_counter_ns() - start) / PATIENCE
@@ -80,7 +80,7 @@ class _Team:
             self._load.judge_waiting(start, int(jobs[OWN_PARTS]), int(jobs[WAITS]) * self._pause_time)
 
     def serve(self, number: int) -> None:
-        """Help with jobs, until there were none for a while."""
+        """Help with jobs until there are none for a while."""
         self._serve(self._address, number, PATIENCE)
 
     def _start(self, count: int) -> None:
@@ -90,7 +90,7 @@ class _Team:
 
 
 class _Load:
-    """What is known of other programs on the cores. Times are in nanoseconds."""
+    """Estimates whether other programs use the cores. Times are in nanoseconds."""
 
     def __init__(self) -> None:
         self._penalty, self._resume_time = MIN_PENALTY, 0
@@ -112,13 +112,13 @@ class _Load:
         return False
 
     def judge_waiting(self, start: int, parts: int, waited: float) -> None:
-        """Judge jobs whose owner has computed some parts and waited for helpers after one of them."""
+        """Judge finished jobs by the parts that their owner computed and by its longest wait for helpers."""
         now = time.perf_counter_ns()
         if parts and waited > 2 * (now - start - waited) / parts:
             self._penalize(start, now)
 
     def _penalize(self, start: int, now: int) -> None:
-        """Do without helpers, for twice as long as the last time if that was not long ago."""
+        """Disable helpers for a while, twice as long as last time if that was recent."""
         is_repeated = start - self._resume_time < 10 * self._penalty
         self._penalty = min(MAX_PENALTY, 2 * self._penalty) if is_repeated else MIN_PENALTY
         self._resume_time = now + self._penalty
@@ -126,7 +126,7 @@ class _Load:
 
 
 def _read_delay() -> int:
-    """Return for how many nanoseconds the current thread has waited for a core, where the platform tells."""
+    """Return how long the current thread has waited for a core in nanoseconds, if the platform tells."""
     try:
         descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
     except OSError:
@@ -146,7 +146,7 @@ def _find_core_function() -> Callable[[], int]:
 
 
 def _get_core() -> int:
-    """Return the core of the current thread, or -1 where the platform does not tell."""
+    """Return the core of the current thread, or -1 if the platform does not tell."""
     return _find_core_function()()
 
 
@@ -158,7 +158,7 @@ class _Helper:
         number: The number of the thread, from 1 on.
 
     Attributes:
-        is_asleep: Whether it has to be woken up.
+        is_asleep: Whether it must be woken up.
     """
 
     def __init__(self, team: _Team, number: int) -> None:

@@ -1,17 +1,17 @@
 """The code of the team of threads.
 
-The *state* of the team is an array of i64, whose elements in use are in lines of the cache of their own:
+The *state* of the team is an array of i64. Each element in use has its own cache line:
 
 - the sequence number, which is odd while a job is open, and increases when a job is opened or closed,
 - the number of the next part of the job,
 - the number of helpers that are working on the job,
-- 1 while a thread owns the team; helpers do not lose patience meanwhile,
+- 1 while a thread owns the team; helpers then keep waiting,
 - the address of the job.
 
 A *job* is an array of i64: the addresses of the calls and of the first call of each part, the number of parts, the
 number of helpers that may take part, the number of bases, two results, its own length, and the bases of each thread.
-Jobs that are computed one after another follow each other in memory. The results are in the first one: the number of
-parts that the owner of the team has computed, and how many pauses long it has waited for helpers at most.
+Jobs that are computed one after another are contiguous in memory. The first job holds the results: the number of
+parts that the owner of the team has computed, and the longest time that it waited for helpers, in pauses.
 
 A *call* is an array of i64: the address of the entry of a kernel, its own length, and the arguments.
 """
@@ -22,19 +22,19 @@ from irrun.fast.jit.code import Function, Operand, Value, make_module
 
 __all__ = ["HEADER_SIZE", "LINE_SIZE", "OWN_PARTS", "SIGNATURES", "STATE_SIZE", "WAITS", "make_team_code"]
 
-#: Elements of a line of the cache; some processors load pairs of lines.
+#: Elements per cache line, doubled because some processors load pairs of lines.
 LINE_SIZE = 16
 SEQUENCE, NEXT, ACTIVE, OWNER, JOB = (LINE_SIZE * i for i in range(5))
 STATE_SIZE = LINE_SIZE * 5
-#: Places in a job, and of the bases of the first thread.
+#: Positions in a job, and of the bases of the first thread.
 CALLS, STARTS, PART_COUNT, HELPER_COUNT, BASE_COUNT, OWN_PARTS, WAITS, LENGTH, HEADER_SIZE = range(9)
-#: Pauses of a thread that waits for helpers before it lets other threads, perhaps a helper, have its core: about 200
+#: Number of pauses before a waiting thread yields its core to other threads, perhaps a helper: about 200
 #: microseconds. A thread that yields on a busy machine gets its core back after milliseconds.
 SPIN_COUNT = 8192
 
 SIGNATURES = {"run_jobs": ("ptr", "ptr", "i64", "i64", "ptr"), "serve": ("ptr", "i64", "i64")}
 
-#: Instructions that let the other thread of a core work for a moment, by the processor: declarations and calls.
+#: Pause instructions by processor, which yield to the core's other hardware thread: declarations and calls.
 _PAUSES = {
     "x86_64": ("@llvm.x86.sse2.pause()", "@llvm.x86.sse2.pause()"),
     "aarch64": ("@llvm.aarch64.hint(i32)", "@llvm.aarch64.hint(i32 1)"),
@@ -82,7 +82,7 @@ class _TeamFunction(Function):
         return self.emit("i64", f"atomicrmw add ptr {pointer}, i64 {value} seq_cst")
 
     def pause(self) -> None:
-        """Let the other thread of the core work for a moment."""
+        """Pause, so that the other hardware thread of the core can work."""
         if self.processor in _PAUSES:
             declaration, call = _PAUSES[self.processor]
             self.declarations.add(f"void {declaration}")
@@ -111,7 +111,7 @@ class _TeamFunction(Function):
 
 
 class _RunJobs(_TeamFunction):
-    """Computes jobs one after another, together with helpers if that is allowed and no other thread owns the team."""
+    """Computes jobs one after another, with helpers if they are allowed and no other thread owns the team."""
 
     names = ("state", "jobs", "count", "allows_helpers", "yield")
 
@@ -151,7 +151,7 @@ class _RunJobs(_TeamFunction):
         self.store(self.max(waits.get(), self.read(jobs, WAITS)), self.offset(jobs, WAITS, "i64"))
 
     def wait(self, count: Value) -> None:
-        """Wait a moment for helpers, and from the SPIN_COUNT-th time on let other threads have the core."""
+        """Wait a moment for helpers; from the SPIN_COUNT-th time on, yield the core to other threads."""
         self.pause()
         give_way = self.parameters["yield"]
         is_long = self.compare("sge", count, SPIN_COUNT)
@@ -165,7 +165,7 @@ class _RunJobs(_TeamFunction):
 
 
 class _Serve(_TeamFunction):
-    """Helps with jobs until the team had no owner for a number of pauses. Threads have numbers from 1 on."""
+    """Helps with jobs until the team has had no owner for a number of pauses. Threads are numbered from 1."""
 
     names = ("state", "thread", "patience")
 
@@ -198,7 +198,7 @@ class _Serve(_TeamFunction):
     def help(self, sequence: Value) -> None:
         """Compute parts of the job with a sequence number, unless it is closed or has enough helpers."""
         thread = self.parameters["thread"]
-        # The job stays as long as a helper is counted that has seen it open.
+        # The job stays in memory while it counts a helper that has seen it open.
         self.add_to_state(ACTIVE, 1)
         with self.when(self.compare("eq", self.get_state(SEQUENCE), sequence)):
             job = self.convert("inttoptr", self.get_state(JOB), "ptr")

@@ -1,4 +1,4 @@
-"""Copies of transposed matrices: squares of as many rows and columns as a vector has elements, in registers."""
+"""Copies of transposed matrices: square blocks, as wide as a vector, are transposed in registers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of each matrix at least, and matrices at most: NumPy copies small ones as fast.
+#: Minimum size of a matrix, and maximum number of matrices: NumPy copies small matrices as fast.
 MIN_MATRIX_SIZE, MAX_MATRICES = 1 << 14, 64
-#: Elements of a part that a thread copies at least, and parts at most.
+#: Minimum number of elements per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
 
 
 def transpose_vectors(f: Function, vectors: Sequence[Value]) -> list[Value]:
-    """Transpose the matrix whose rows are as many vectors as they have elements."""
+    """Transpose a square matrix, given as one vector per row."""
     result = list(vectors)
     distance = 1
     while distance < f.lanes:
@@ -49,7 +49,7 @@ def _shuffle(f: Function, a: Value, b: Value, numbers: Sequence[int]) -> Value:
 
 @functools.cache
 def compile_transposition() -> Kernel:
-    """Return the kernel that copies some rows of a matrix whose columns are contiguous."""
+    """Return the kernel that copies some rows of a matrix with contiguous columns."""
     integers = ("first", "last", "columns", "stride")
     f = Function("transpose", [("source", "ptr"), ("target", "ptr"), *((n, "i64") for n in integers)], get_lanes())
     p, lanes = f.parameters, f.lanes
@@ -84,11 +84,11 @@ def is_transposed(array: Array) -> bool:
 def copy_transposed(array: Array, out: Array | None = None) -> Array | None:
     """Return a contiguous copy of an array of f32 that is a transposed matrix, or None for other arrays.
 
-    Several axes may be the rows or the columns of the matrix, as in pixels with channels last that are seen as NCHW.
+    Several axes may form the rows or the columns of the matrix, as in NHWC images viewed as NCHW.
 
     Args:
         array: The array.
-        out: Where it is copied: contiguous f32 of the same shape.
+        out: The target of the copy: contiguous f32 of the same shape.
     """
     is_aligned = array.dtype == F32 and array.flags.aligned
     task = make_transposition(array.shape, array.strides, MIN_MATRIX_SIZE) if is_aligned else None

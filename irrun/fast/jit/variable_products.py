@@ -1,4 +1,4 @@
-"""Products of two variable matrices for each of several items."""
+"""Batched products of two variable matrices."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Shape = tuple[int, ...]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of a right-hand matrix at most, which stays in the cache, and rows at least, for which packing it pays.
+#: Maximum size of a right-hand matrix, so that it stays in the cache, and minimum number of rows for packing to pay.
 MAX_PACKED_SIZE, MIN_ROWS = 1 << 16, 16
-#: Products at most: each has its own arguments.
+#: Maximum number of products: each has its own arguments.
 MAX_ITEMS = 1 << 11
-#: Multiplications of a part that a thread computes at least, parts at most, and rows of a block at least.
+#: Minimum number of multiplications per part, maximum number of parts, and minimum number of rows per block.
 MIN_PART_WORK, MAX_PARTS, MIN_BLOCK_ROWS = 1 << 19, 16, 64
 
 
@@ -35,11 +35,11 @@ class ProductLayout(NamedTuple):
     """The layout of products.
 
     Attributes:
-        shape: Of the result, [LEAD..., M, N].
+        shape: The shape of the result, [LEAD..., M, N].
         inner: K.
         steps: For both values, the bytes between items along each leading axis.
         row_stride: Elements between the rows of the left-hand value.
-        right_strides: Elements between the rows and the columns of the right-hand one.
+        right_strides: Elements between the rows and between the columns of the right-hand value.
     """
 
     shape: Shape
@@ -50,10 +50,10 @@ class ProductLayout(NamedTuple):
 
 
 def describe_products(left: Shape, left_strides: Shape, right: Shape, right_strides: Shape) -> ProductLayout:
-    """Return the layout of the products of two values of f32, whose strides are stated in bytes.
+    """Return the layout of the products of two f32 values, given their strides in bytes.
 
     Raises:
-        NoKernelError: The shapes do not match, or the products are computed faster in another way.
+        NoKernelError: The shapes do not match, or another method is faster.
     """
     if min(len(left), len(right)) < 2 or left[-1] != right[-2]:
         raise NoKernelError("the shapes do not match")
@@ -84,16 +84,16 @@ def describe_products(left: Shape, left_strides: Shape, right: Shape, right_stri
 def bind_products(
     layout: ProductLayout, expression: Expression, operand_steps: Sequence[tuple[Shape, int]]
 ) -> tuple[Task, Array]:
-    """Return the task of products, and what is added to the addresses of the operands for each block.
+    """Return the task of products, and the offsets of the operands for each block.
 
     Args:
         layout: The layout of the values.
-        expression: The epilogue, whose operands are "column", "full" or "scalar" for each item.
-        operand_steps: For each of its operands, the bytes between items along each leading axis, and between rows.
+        expression: The epilogue. Its operands are "column", "full" or "scalar" for each item.
+        operand_steps: For each operand, the bytes between items along each leading axis, and between rows.
 
     Returns:
-        The task for the addresses of the values, of the result, and of a table of the addresses of the operands for
-        each block, and bytes [BLOCKS, OPERANDS].
+        The task, for the addresses of the values, of the result, and of a table with the operand addresses of each
+        block; and the offsets of the operands in bytes, [BLOCKS, OPERANDS].
     """
     *lead, rows, columns = layout.shape
     inner = layout.inner

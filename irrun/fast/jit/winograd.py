@@ -1,4 +1,4 @@
-"""Winograd's algorithm F(m x m, 3 x 3), compiled: m x m neighboring results take (m + 2)^2 products instead of 9 m^2.
+"""Winograd's algorithm F(m x m, 3 x 3), compiled: m x m results take (m + 2)^2 products instead of 9 m^2.
 
 A block of tiles is transformed, multiplied by the transformed filters and transformed back while it is in the
 processor's cache. The transforms of the data, and the products of sections of channels, are divided between threads.
@@ -30,18 +30,18 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Input and output channels at least: the transforms take as long for fewer products.
+#: Minimum number of input and output channels, so that the transforms pay off.
 MIN_CHANNELS = 16
-#: Elements of the transformed data and products of a block, and tiles that share the reading of weights at least.
+#: Elements of transformed data and products per block, and minimum number of tiles that share loaded weights.
 BLOCK_SIZE, MIN_BLOCK_TILES = 384 << 10, 16
-#: Tiles whose products take as long as reading the weights for them.
+#: Number of tiles whose products take as long as reading the weights.
 READING_TILES = 12
-#: Multiplications of a part that a thread computes at least, and parts of a block at most.
+#: Minimum number of multiplications per part, and maximum number of parts per block.
 MIN_PART_WORK, MAX_PARTS = 1 << 20, 8
-#: Multiplications that take as long as the transforms of an element of the data or of the result.
+#: Cost of transforming an element of the data or of the result, in multiplications.
 TRANSFORM_WORK = 32
-#: Elements of transformed filters up to which maps of one block are divided into several, which all read them, and the
-#: number of these blocks at most.
+#: Up to this many elements of transformed filters, a map of one block is divided into several blocks, which all read
+#: the filters; and the maximum number of these blocks.
 SMALL_FILTERS_SIZE, MAX_SMALL_BLOCKS = 128 << 10, 4
 
 
@@ -79,7 +79,7 @@ def choose_size(geometry: Geometry, in_channels: int, out_channels: int) -> int:
 
 
 def transform_filters(filters: Array, size: int) -> Array:
-    """Return filters [CO, CI, 3, 3] in the order in which products read them: (m + 2)^2 times panels of channels."""
+    """Return filters [CO, CI, 3, 3] in the order in which products read them: panels of channels, (m + 2)^2 times."""
     c_out, c_in = filters.shape[:2]
     matrix = make_filter_matrix(size)
     both = np.kron(matrix, matrix)
@@ -194,18 +194,18 @@ class WinogradConvolution:
 
 
 class _Plan:
-    """How a convolution is divided into blocks of tiles, and these into parts.
+    """How a convolution is divided into blocks of tiles, and blocks into parts.
 
     Attributes:
         blocks: The blocks.
-        sections: The first output channel and the one after the last of each section.
+        sections: For each section, the first output channel and the channel after the last.
         pieces: The same for input channels.
-        part_count: The number of blocks from which on they are not divided.
+        part_count: The number of blocks above which they are not divided.
         data_size: Elements of the transformed data of a block.
-        planes_offset: Bytes of the scratch memory before a block of results of as many channels as a vector has
-            elements. A block of pixels comes first.
-        products_offset: Bytes of the scratch memory before the products.
-        work_size: Bytes of the scratch memory that all of them take.
+        planes_offset: Offset in scratch memory of a block of results, with as many channels as a vector has
+            elements. A block of pixels precedes it.
+        products_offset: Offset of the products in scratch memory.
+        work_size: Total size of the scratch memory in bytes.
     """
 
     def __init__(self, geometry: Geometry, in_channels: int, out_channels: int, size: int) -> None:
@@ -252,13 +252,13 @@ class _Plan:
         return columns + -columns % get_lanes()
 
     def count_rows(self, block: _Block) -> int:
-        """Return the number of tiles of a block that are multiplied, with some whose products are not used."""
+        """Return the number of tiles of a block that are multiplied, including some with unused products."""
         count = block.rows * block.columns
         return count + -count % (get_tile()[0] // 2)
 
     def get_strides(self, block: _Block) -> tuple[int, int]:
         """Return the elements of transformed data between tiles, and between positions of a tile."""
-        # Another line keeps the positions of a tile from the same lines of the cache.
+        # An extra cache line keeps the positions of a tile out of the same cache sets.
         return self.padded_channels, self.count_rows(block) * self.padded_channels + get_lanes()
 
     def describe_data(self, block: _Block) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """The compiled kernels of Winograd's algorithm: transforms of data and products, and the products.
 
-The lanes of vectors are channels, so that tiles of any shape are transformed without waste. Data is transposed to that
-form when it is loaded, and results are transposed back before they are completed by an epilogue.
+The lanes of vectors are channels, so tiles of any shape are transformed without waste. Data is transposed to this
+form when loaded, and results are transposed back before the epilogue completes them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from irrun.fast.jit.transposition import transpose_vectors
 __all__ = ["POINTS", "compile_data_transform", "compile_products", "compile_result_transform"]
 
 #: For F(m x m, 3 x 3), the positive points of the interpolation; the others are their opposites, 0 and infinity.
-#: These sums of few powers of two make errors of F(4 x 4, 3 x 3) smaller than 1 and 2, the usual ones.
+#: These sums of few powers of two give F(4 x 4, 3 x 3) smaller errors than the usual points 1 and 2.
 POINTS = {2: (1.0,), 4: (0.625, 1.5)}
 
 
