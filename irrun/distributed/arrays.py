@@ -27,15 +27,15 @@ Array = np.ndarray[Any, Any]
 def map_batches(
     model: str | os.PathLike[str], data: Any, *, batch: int | None = None, options: MapOptions | None = None
 ) -> Any:
-    """Return the first output of a model over the samples of an array as a lazy `dask.array`.
+    """Return the first output of a model for the samples of an array, as a lazy `dask.array`.
 
-    Kernels are chosen for all samples alike, as `map_inputs` does, and types that Zarr does not have are widened. With
+    As in `map_inputs`, all samples use the same kernels, and types that Zarr does not have are widened. With
     `on_error="skip"`, the rows of samples that the model does not accept contain NaN, the smallest value of signed
     and the largest of unsigned integers, False or "".
 
     Args:
-        model: The .xml file of a model of one input, whose first axis is the batch.
-        data: A NumPy, Zarr or Dask array whose first axis counts samples, or a Dask bag of samples.
+        model: The .xml file of a model with one input. The first axis of the input is the batch.
+        data: A NumPy, Zarr or Dask array with samples along its first axis, or a Dask bag of samples.
         batch: Number of samples per block; by default `options.batch`.
         options: Errors, kernels, memory, weights, threads and files that register custom operations.
 
@@ -118,10 +118,10 @@ class _BlockRunner:
         return results
 
     def run(self, block: Array) -> Array:
-        """Return the results of all samples of a block.
+        """Return the results of all samples in a block.
 
         Raises:
-            InputError: The model does not accept the block, or its output does not count samples.
+            InputError: The model does not accept the block, or the first axis of its output is not the batch.
         """
         compiled = compile_for_worker(self.path, self.digest, self.options)
         outputs = compiled.create_infer_request().infer([np.ascontiguousarray(block)], timeout=self.options.timeout)
@@ -134,7 +134,7 @@ class _BlockRunner:
 def _get_shape(data: Any) -> tuple[Any, ...]:
     shape = getattr(data, "shape", None)
     if not isinstance(shape, tuple) or not shape or not hasattr(data, "dtype"):
-        expected = "a NumPy, Zarr or Dask array whose first axis counts samples, or a Dask bag"
+        expected = "a NumPy, Zarr or Dask array with samples along its first axis, or a Dask bag"
         raise InputError(f"data is {describe_value(data)}, expected {expected}")
     return shape
 
@@ -148,14 +148,14 @@ def _find_output(path: str, options: MapOptions) -> TensorSpec:
     source = read_shaped_model(path, options)
     if len(source.inputs) != 1 or not source.outputs:
         raise InputError(
-            f"{path} has {len(source.inputs)} inputs and {len(source.outputs)} outputs, expected one input and an "
+            f"{path} has {len(source.inputs)} inputs and {len(source.outputs)} outputs, expected one input and one "
             "output; map_inputs accepts models of several inputs"
         )
     return source.output(0)
 
 
 def _infer_shape(run: _BlockRunner, array: Any, declared: TensorSpec) -> tuple[int, ...]:
-    """Return the shape of the output for one sample: as declared, or from a run on zeros.
+    """Return the shape of the output for one sample, from the declaration or from a run on zeros.
 
     Args:
         run: Runs the model on a block.
@@ -166,7 +166,7 @@ def _infer_shape(run: _BlockRunner, array: Any, declared: TensorSpec) -> tuple[i
         InputError: The shape is dynamic and there is no array.
     """
     shape = declared.partial_shape
-    if shape and all(isinstance(n, int) for n in shape[1:]):  # files state no dimensions of an unknown shape
+    if shape and all(isinstance(n, int) for n in shape[1:]):  # files contain no dimensions if the rank is dynamic
         return tuple(int(n) for n in shape[1:] if isinstance(n, int))
     if array is None:
         raise InputError("the output has a dynamic shape; pass an array instead of a bag")

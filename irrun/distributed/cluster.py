@@ -1,6 +1,6 @@
-"""The Dask cluster: one that exists, or the processes of this machine, which nobody else can connect to.
+"""The Dask cluster: an existing one, or private processes on this machine.
 
-On Linux, the processes of this machine are forked from one that has compiled the model and computed a sample. They
+On Linux, local processes are forked from one that has compiled the model and computed a sample. They
 share its modules, its packed weights and its compiled kernels.
 """
 
@@ -29,15 +29,15 @@ __all__ = ["PRELOADED_JOB", "check_is_installed", "connect"]
 
 #: The environment variable with the job that is preloaded.
 PRELOADED_JOB = "IRRUN_PRELOADED_JOB"
-#: What a program must do, since each process imports its main module.
+#: The requirement for programs, since each process imports the main module.
 GUARD = "a program must call map_inputs below `if __name__ == '__main__':`"
 
 
 def check_is_installed(*names: str) -> None:
-    """Check that libraries of the extra `dask` are installed; by default the libraries of `map_inputs`.
+    """Check that libraries of the extra `dask` are installed; by default, the libraries that `map_inputs` needs.
 
     Raises:
-        InputError: One is missing.
+        InputError: A library is missing.
     """
     missing = [n for n in names or ("dask", "distributed", "zarr") if importlib.util.find_spec(n) is None]
     if missing == ["zarr"] and sys.version_info < (3, 11):
@@ -48,9 +48,9 @@ def check_is_installed(*names: str) -> None:
 
 @contextmanager
 def connect(job: Job, scheduler: str | None, workers: int | None) -> Iterator[Any]:
-    """Yield a Dask client; a local cluster is closed in the end.
+    """Yield a Dask client. A local cluster is closed at the end.
 
-    An interrupt never reaches the processes of a local cluster, and waits while they start and end.
+    Interrupts never reach the processes of a local cluster, and are delayed while they start and end.
 
     Args:
         job: The job of the workers.
@@ -58,7 +58,7 @@ def connect(job: Job, scheduler: str | None, workers: int | None) -> Iterator[An
         workers: Number of processes of the local cluster.
 
     Raises:
-        InputError: There is no such scheduler, or the processes cannot start.
+        InputError: The scheduler does not exist, or the processes cannot start.
     """
     with ExitStack() as preloaded:
         if scheduler is None and sys.platform == "linux":
@@ -83,7 +83,7 @@ def _create_client(stack: ExitStack, scheduler: str | None, workers: int | None)
             with _collect_before():
                 client = library.Client(scheduler)
             return stack.enter_context(client)
-        except Exception as error:  # for each form of an address that is wrong, another one
+        except Exception as error:  # the exception depends on what is wrong with the address
             raise InputError(f"cannot connect to the scheduler: {str(error) or type(error).__name__}") from None
     security = make_security()
     try:
@@ -110,10 +110,10 @@ def _create_client(stack: ExitStack, scheduler: str | None, workers: int | None)
 
 @contextmanager
 def _collect_before() -> Iterator[None]:
-    """Collect garbage now, and not while a client or a cluster starts.
+    """Collect garbage now, rather than while a client or a cluster starts.
 
-    A client that failed to connect closes when it is collected. If another client is starting in the same thread, both
-    wait for each other, since Dask starts and stops its event loop under one lock.
+    A client that failed to connect closes when it is collected. If another client is starting in the same thread, they
+    deadlock, since Dask starts and stops its event loop under one lock.
     """
     gc.collect()
     with pause_collection():
@@ -140,11 +140,11 @@ def _fork_from_preloaded_process(job: Job) -> Iterator[None]:
 
 
 def _start_server(context: Any) -> None:
-    """Start the server process, and wait until it has run the module `preload`, which an interrupt may end."""
+    """Start the server process, and wait until it has run the module `preload`. An interrupt may end the wait."""
     from multiprocessing import forkserver, resource_tracker
 
     with delay_interrupts():
-        resource_tracker.ensure_running()  # it would end the blocking below
+        resource_tracker.ensure_running()  # starting it later would unblock the signals
         with block_interrupts():
             forkserver.ensure_running()
     try:
@@ -157,7 +157,7 @@ def _start_server(context: Any) -> None:
 
 
 def _kill_server(forkserver: Any) -> None:
-    """Kill a server process that may compute for long before it notices that nobody waits for it."""
+    """Kill a server process, which might compute for a long time before it notices that nobody is waiting."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
         server = forkserver._forkserver
         os.kill(server._forkserver_pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What `irrun map` computes: the options, the samples, and what workers need to know.
+"""Jobs of `irrun map`: the options, the samples, and the information for workers.
 
 Jobs are sent to workers, which may run on other machines with the same file system.
 """
@@ -36,15 +36,15 @@ from irrun.runtime.passes.precision import PRECISIONS
 
 __all__ = ["Job", "MapOptions", "create_job", "hash_file", "resolve_imports", "resolve_kernels"]
 
-#: Smallest number of samples per task, so that the model takes much longer than the scheduler.
+#: Minimum number of samples per task, so that the model takes much longer than the scheduler.
 MIN_SAMPLES = 16
-#: Samples for which compiling kernels pays.
+#: Minimum number of samples for compiling kernels to pay off.
 MIN_JIT_SAMPLES = 200
 
 
 @dataclass(frozen=True)
 class MapOptions:
-    """How a model is run over many inputs.
+    """The options for running a model over many inputs.
 
     Attributes:
         batch: Number of samples per run of the model.
@@ -55,7 +55,7 @@ class MapOptions:
         precision: Precision of computations; see `compile_model`.
         threads: Threads of each worker.
         jit: Whether all workers use compiled kernels, which require llvmlite; None for the value of the environment
-            variable IRRUN_JIT, or "auto": those of runs over many samples do if it is installed here. The choice is
+            variable IRRUN_JIT, or "auto": yes for many samples if llvmlite is installed here. The choice is
             made before the first sample, recorded with the results, and kept when the run continues. Results differ by
             rounding errors.
         image: How images are converted to tensors.
@@ -65,7 +65,7 @@ class MapOptions:
         shapes: New shapes of inputs, such as "data=?,3,224,224".
 
     Raises:
-        InputError: A value is not one of these.
+        InputError: A value is invalid.
     """
 
     batch: int = 1
@@ -101,10 +101,10 @@ class MapOptions:
 
 
 def _check_size(name: str, value: int | str | None, *, accepts_zero: bool = False) -> str | None:
-    """Return a number of bytes as text.
+    """Format a number of bytes as text.
 
     Raises:
-        InputError: It is not a size.
+        InputError: The value is not a size.
     """
     if value is None:
         return None
@@ -119,11 +119,11 @@ def _check_size(name: str, value: int | str | None, *, accepts_zero: bool = Fals
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to compute any chunk.
+    """The information for computing any chunk in a worker.
 
     Attributes:
         model: The .xml file.
-        digest: The hash of its content, of its weights, and of imported files.
+        digest: The hash of its contents, its weights, and imported files.
         inputs: The samples by the position of the input of the model.
         input_names: The names of these inputs.
         output: The folder of the results.
@@ -168,7 +168,7 @@ class Job:
 
 
 def resolve_kernels(options: MapOptions, count: int | None) -> MapOptions:
-    """Return the options with the choice of kernels for a number of samples, which may be unknown.
+    """Return the options with the choice of kernels for a number of samples (None if unknown).
 
     Raises:
         InputError: Compiled kernels are required, and llvmlite is not installed.
@@ -180,10 +180,10 @@ def resolve_kernels(options: MapOptions, count: int | None) -> MapOptions:
 
 
 def read_shaped_model(path: str, options: MapOptions) -> Model:
-    """Read a model and give its inputs the shapes of the options.
+    """Read a model and set the shapes of its inputs from the options.
 
-    A model that is declared for one sample gets a dynamic batch if the options state a larger one. Samples are run one
-    by one if its layers do not accept that.
+    A model declared for one sample gets a dynamic batch if the options have a larger one. Samples run one
+    by one if its layers do not support that.
 
     Args:
         path: The .xml file.
@@ -225,10 +225,10 @@ def create_job(
         model: The .xml file.
         inputs: Texts of the form `[name=]source`; see `map_inputs`.
         output: The folder of the results.
-        options: Batches, kernels and images. The choice of kernels is not resolved.
+        options: Batches, kernels and images. The choice of kernels is not yet made.
 
     Raises:
-        InputError: A source does not exist, is not an input of the model, or has another number of samples.
+        InputError: A source does not exist, is not an input of the model, or has a different number of samples.
     """
     model_path = check_path("model", model, "the path of an .xml file")
     target = check_path("output", output, "the path of a folder")
@@ -268,9 +268,9 @@ def create_job(
 def _find_position(
     text: str, names: Mapping[str, int], sources: Mapping[int, object], specs: Sequence[str]
 ) -> tuple[int, str]:
-    """Return the input that a text of the form `[name=]source` is for, and the source.
+    """Parse a text of the form `[name=]source`; return the input and the source.
 
-    A text without a name is for the next input. The only input of a model takes all of them.
+    A text without a name is for the next input. If the model has a single input, all texts are for it.
     """
     name, equals, rest = text.partition("=")
     if equals and name in names:
@@ -279,7 +279,7 @@ def _find_position(
         raise InputError(f"unknown input {name!r}; the model has {'; '.join(specs)}")
     free = next((i for i in range(len(specs)) if i not in sources), 0 if len(specs) == 1 else -1)
     if free < 0:
-        raise InputError(f"{text!r} is one input too many; the model has {len(specs)}")
+        raise InputError(f"too many inputs: {text!r}; the model has {len(specs)}")
     return free, text
 
 

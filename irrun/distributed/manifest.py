@@ -33,12 +33,12 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-#: Options that results do not depend on, and files whose contents are part of the digest of the model.
+#: Options that do not affect results, and files that are already part of the model's digest.
 SEPARATE_OPTIONS = ("on_error", "threads", "imports", "weights_memory", "timeout")
 MANIFEST, RAGGED, ROWS = "irrun.json", "ragged", "rows"
-#: Names in the folder that an output must not have.
+#: Reserved names in the folder.
 RESERVED = (MANIFEST, RECORDS, RAGGED, ROWS, "zarr.json")
-#: Most bytes of the name of an array.
+#: Maximum length of an array's name in bytes.
 MAX_NAME = 150
 #: The version of the layout of the folder.
 FORMAT = 2
@@ -46,10 +46,10 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class OutputArray:
-    """The array of an output in the Zarr group, whose first axis counts samples.
+    """The array of an output in the Zarr group, with samples along its first axis.
 
     Attributes:
-        shape: The shape of the result for one sample, which the other axes have.
+        shape: The shape of the result for one sample, without the first axis.
         dtype: Its type as NumPy writes it, or "string".
     """
 
@@ -63,7 +63,7 @@ class OutputArray:
 
     @property
     def fill(self) -> Any:
-        """What rows without results contain."""
+        """The fill value of rows without results."""
         return get_fill_value(self.numpy_type)
 
     def accepts(self, value: Array) -> bool:
@@ -76,7 +76,7 @@ class OutputArray:
 
 
 def get_fill_value(dtype: np.dtype[Any]) -> Any:
-    """Return what rows without results contain.
+    """Return the fill value of rows without results.
 
     NaN for floating-point types, the smallest value of signed and the largest of unsigned integers, False, or "".
     """
@@ -92,7 +92,7 @@ def read_manifest(root: Path) -> dict[str, Any] | None:
     """Return the manifest of the results in a folder, or None if there is none.
 
     Raises:
-        InputError: It is damaged.
+        InputError: The manifest is damaged.
     """
     path = root / MANIFEST
     try:
@@ -133,7 +133,7 @@ def parse_outputs(root: Path, manifest: Mapping[str, Any]) -> dict[str, OutputAr
 
 
 def describe_job(job: Job) -> dict[str, Any]:
-    """Return the manifest of a run that begins: what its results depend on."""
+    """Return the manifest of a new run, with everything that affects its results."""
     options = {name: value for name, value in asdict(job.options).items() if name not in SEPARATE_OPTIONS}
     description = {
         "format": FORMAT,
@@ -148,15 +148,15 @@ def describe_job(job: Job) -> dict[str, Any]:
 
 
 def keep_kernels(root: Path, job: Job, manifest: Mapping[str, Any]) -> Job:
-    """Return the job with the choice of kernels that was made when the run began, unless the options make it.
+    """Return the job with the kernels chosen at the start of the run, unless the options choose them.
 
     Raises:
-        InputError: The run began with compiled kernels, and they are not available.
+        InputError: The run started with compiled kernels, and they are not available.
     """
     jit = manifest["options"].get("jit") if job.options.jit in (None, "auto") else job.options.jit
     if jit is True and not is_installed():
         raise InputError(
-            f"{root} was begun with compiled kernels, which require llvmlite: pip install 'irrun[jit]', or choose "
+            f"{root} was started with compiled kernels, which require llvmlite: pip install 'irrun[jit]', or choose "
             "another output"
         )
     return replace(job, options=replace(job.options, jit=jit is True))
@@ -174,12 +174,12 @@ def check_same_run(root: Path, manifest: Mapping[str, Any], description: Mapping
 
 
 def to_utf8(text: str) -> str:
-    """Return a text without the surrogates that stand for undecodable bytes of file names and strings."""
+    """Return a text without the surrogates of undecodable bytes in file names and strings."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def to_array_name(name: str) -> str:
-    """Return a valid name of an array, and thus of a folder, for the name of an output."""
+    """Return a valid array and folder name for the name of an output."""
     text = re.sub(r"[/\\\0]", "_", to_utf8(name))
     cleaned = text.encode()[:MAX_NAME].decode(errors="ignore").strip(".") or "output"
     is_reserved = cleaned in RESERVED or cleaned.startswith("__")
@@ -187,7 +187,7 @@ def to_array_name(name: str) -> str:
 
 
 def name_arrays(names: Sequence[str]) -> dict[str, str]:
-    """Return a valid and unique name of an array for the name of each output."""
+    """Return a valid and unique array name for each output."""
     result: dict[str, str] = {}
     used: set[str] = set()
     for name in names:

@@ -1,4 +1,4 @@
-"""Runs over folders of samples, which write their results chunk by chunk and can be resumed."""
+"""Resumable runs over folders of samples, with results written chunk by chunk."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from irrun.interrupts import delay_interrupts
 
 __all__ = ["MapResult", "Progress", "RowError", "map_inputs"]
 
-#: Called with the number of samples that are finished, and of all.
+#: Called with the number of finished samples and the total number.
 Progress = Callable[[int, int], None]
-#: Seconds between updates of the states of rows, and how many times as long as an update the next one waits.
+#: Minimum seconds between updates of row states, and the minimum interval as a multiple of an update's duration.
 UPDATE_SECONDS, UPDATE_FACTOR = 2.0, 20
 
 
@@ -46,7 +46,7 @@ class RowError(NamedTuple):
 
 
 class MapResult(dict[str, str]):
-    """The messages of the inputs without results, by the names of the inputs; empty if all rows are done.
+    """The error messages by input name; empty if all rows are done.
 
     Attributes:
         output: The folder of the Zarr group.
@@ -54,7 +54,7 @@ class MapResult(dict[str, str]):
         errors: The rows without results, in order.
         arrays: The array of each output by its name.
         computed: The number of rows that this run computed; others were done before.
-        damaged: The number of rows that were done before, and were computed again because their files were damaged.
+        damaged: The number of rows that were done before and computed again because of damaged files.
         jit: Whether compiled kernels were used.
     """
 
@@ -107,31 +107,31 @@ def map_inputs(
 ) -> MapResult:
     """Run a model over many inputs and write the results to a Zarr group; continue if it exists.
 
-    Each output of the model is an array whose first axis counts samples, in the order of the inputs. Samples whose
-    output has another shape than that of the first sample are arrays of their own in the group "ragged". The arrays
-    "rows/input", "rows/status" and "rows/error" state the inputs of each row, whether it is done, and if not, why. Rows
+    Each output of the model is an array with samples along its first axis, in the order of the inputs. If the
+    output of a sample differs in shape from the first sample, it is a separate array in the group "ragged". The arrays
+    "rows/input", "rows/status" and "rows/error" give the inputs of each row, whether it is done, and if not, why. Rows
     without results contain the fill value of their array: NaN, the smallest value of signed and the largest of
     unsigned integers, False or "". Results that were damaged since an earlier run are computed again.
 
     Args:
         model: The .xml file.
         inputs: Texts of the form `[name=]source`: a folder or glob pattern of images, .npy and .npz files, or an array
-            (.npy or .zarr) whose first axis counts samples. Without a name: the next input. Several sources of one
+            (.npy or .zarr) with samples along its first axis. Without a name: the next input. Several sources of one
             input follow one another.
         output: The folder of the Zarr group.
         options: Batches, errors, kernels and images.
         scheduler: Address of a Dask scheduler; by default a local cluster with one process per core.
         workers: Number of processes of the local cluster.
-        retry: Whether inputs that an earlier run skipped are tried again.
+        retry: Whether to retry inputs that an earlier run skipped.
         progress: Called after each chunk.
 
     Returns:
-        The inputs without results, which only a run with `on_error="skip"` has, and the number of rows.
+        The inputs without results (only with `on_error="skip"`), and the number of rows.
 
     Raises:
-        InputError: Dask or Zarr is not installed, a source does not exist, their numbers of samples differ, the output
-            belongs to a run of another model or other options or is damaged, or an input is broken and `on_error` is
-            "stop".
+        InputError: Dask or Zarr is not installed, a source does not exist, sources differ in their numbers of samples,
+            the output belongs to a run of another model or other options or is damaged, or an input is broken and
+            `on_error` is "stop".
         ExecutionError: Workers died or could not write the results.
     """
     check_is_installed()
@@ -182,13 +182,13 @@ def map_inputs(
 
 
 def _import_libraries() -> None:
-    """Import slow modules at a point where an interrupt cannot end an import in the middle."""
+    """Import slow modules here, where an interrupt cannot break an import."""
     import distributed  # noqa: F401
     import zarr  # noqa: F401
 
 
 def _find_remaining(store: ResultStore, retry: bool) -> dict[int, Record | None]:
-    """Return the chunks to compute, with their records if only their errors are tried again."""
+    """Return the chunks to compute, with their records if only errors are retried."""
     remaining: dict[int, Record | None] = {}
     for chunk in range(store.job.chunk_count):
         record = store.records.get(chunk)
@@ -198,7 +198,7 @@ def _find_remaining(store: ResultStore, retry: bool) -> dict[int, Record | None]
 
 
 def _create_error(name: str, message: str) -> InputError:
-    """Return the error for an input; a message that starts with the name of its file does not repeat it."""
+    """Return the error for an input. The name of its file is not repeated if the message starts with it."""
     return InputError(message if message.startswith(name) else f"{name}: {message}")
 
 
@@ -215,7 +215,7 @@ def _get_result(future: Any, task: str) -> Any:
     except (Exception, asyncio.CancelledError) as error:
         reason = {
             "KilledWorker": "a worker process died each time; if the memory is too small, use fewer workers",
-            "FutureCancelledError": "the connection to the scheduler is lost; the same command continues the run",
+            "FutureCancelledError": "the connection to the scheduler was lost; run the same command again to continue",
         }.get(type(error).__name__)
         if reason:
             raise ExecutionError(f"{task}: {reason}") from error
@@ -223,9 +223,9 @@ def _get_result(future: Any, task: str) -> Any:
 
 
 def _compute_chunks(client: Any, store: ResultStore, chunks: Mapping[int, Record | None]) -> Iterator[int]:
-    """Compute chunks, and yield how many rows of each were computed.
+    """Compute chunks, and yield the number of rows computed in each.
 
-    The number of tasks in the scheduler is bounded.
+    The number of scheduled tasks is limited.
     """
     import distributed
 
@@ -272,10 +272,10 @@ def _run_shared_chunk(shared: tuple[Job, dict[str, OutputArray]], chunk: int, pr
 
 
 def _find_outputs(client: Any, job: Job) -> dict[str, OutputArray]:
-    """Return the arrays of the outputs, declared by the first sample that can be computed.
+    """Return the arrays of the outputs, based on the first sample that can be computed.
 
     Raises:
-        InputError: There is none, or one before it cannot be computed and `on_error` is "stop".
+        InputError: No sample can be computed, or an earlier one cannot and `on_error` is "stop".
     """
     first: InputError | None = None
     for index in range(job.count):

@@ -1,6 +1,6 @@
-"""Imported by the server process from which workers are forked: computes the first sample of a job.
+"""Computes the first sample of a job in the server process, from which workers are forked.
 
-The second run copies weights that are not aligned. What does not work here fails in the workers, which report it.
+The second run copies unaligned weights. Errors are ignored here; the workers report them.
 """
 
 from __future__ import annotations
@@ -23,4 +23,4 @@ if job := os.environ.get(PRELOADED_JOB):
         for _ in range(2):
             compute_samples(pickle.loads(base64.b64decode(job)), [0])
     gc.collect()
-    gc.freeze()  # the garbage collector of a worker would copy the pages of all objects
+    gc.freeze()  # garbage collection in a worker would copy the pages of all objects

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 __all__ = ["silence_libraries"]
 
-#: The modules whose warnings are hidden: libraries, and modules of irrun that call them.
+#: Modules with hidden warnings: libraries, and modules of irrun that call them.
 MODULES = r"(zarr|numcodecs|dask|distributed|tornado|irrun\.distributed)(\.|$)"
 
 

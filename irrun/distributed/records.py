@@ -37,12 +37,12 @@ DONE, SKIPPED, FAILED, PENDING = "done", "skipped", "failed", "pending"
 
 @dataclass
 class Record:
-    """What is known of a chunk.
+    """The record of a chunk.
 
     Attributes:
         count: The number of its samples.
-        errors: The status and the message of each sample that has no results, by index.
-        ragged: The samples with an output of another shape.
+        errors: The status and the message of each sample without results, by index.
+        ragged: The samples with an output of a different shape.
         files: The size and checksum of each file with results, by its path in the folder.
     """
 
@@ -53,10 +53,10 @@ class Record:
 
     @classmethod
     def parse(cls, value: Any) -> Record:
-        """Return the record that JSON describes.
+        """Return the record described by JSON.
 
         Raises:
-            ValueError: It does not describe a record; or another exception for some of these.
+            ValueError: It does not describe a record. Some malformed JSON raises other exceptions.
         """
         errors = {int(index): (str(status), str(text)) for index, (status, text) in value["errors"].items()}
         if not {status for status, _ in errors.values()} <= {SKIPPED, FAILED}:
@@ -107,19 +107,19 @@ def write_record(root: Path, chunk: int, record: Record) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON file with its checksum, as a whole or not at all."""
+    """Write a JSON file with its checksum, atomically."""
     text = json.dumps({**value, CHECKSUM: _compute_checksum(value)})
     with atomic_write(path) as file:
         file.write(text.encode())
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file without its checksum, which files of older versions do not have.
+    """Return the contents of a JSON file without its checksum. Files of older versions have no checksum.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It is not JSON, or its checksum differs.
-        RecursionError: It is nested too deeply.
+        OSError: The file cannot be read.
+        ValueError: The file is not JSON, or its checksum differs.
+        RecursionError: The JSON is nested too deeply.
     """
     value = json.loads(path.read_text(encoding="utf-8"))
     if isinstance(value, dict) and value.pop(CHECKSUM, None) not in (None, _compute_checksum(value)):
@@ -128,5 +128,5 @@ def read_json(path: Path) -> Any:
 
 
 def _compute_checksum(value: Mapping[str, Any]) -> int:
-    """Return the CRC-32 of a content, except for its checksum."""
+    """Return the CRC-32 of contents, without their checksum."""
     return zlib.crc32(json.dumps({k: v for k, v in value.items() if k != CHECKSUM}, sort_keys=True).encode())

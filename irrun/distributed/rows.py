@@ -3,8 +3,8 @@
 rows/input    the names of the inputs of each row, as the user gave them; one column for each input of the model
 if it has several
 rows/status   "done", "skipped" if an input cannot be read, "failed" if the model does not accept it, or "pending"
-rows/error    why a row is skipped or failed
-rows/ragged   whether an output differs in shape from the first sample, and is in ragged/<output>/<row>
+rows/error    why a row was skipped or failed
+rows/ragged   whether an output differs in shape from the first sample; it is then in ragged/<output>/<row>
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["write_rows"]
 
 Array = np.ndarray[Any, Any]
 
-#: Rows in a chunk of these arrays.
+#: Number of rows per chunk of these arrays.
 ROWS_PER_CHUNK = 1 << 14
 
 
@@ -47,7 +47,7 @@ def write_rows(folder: Path, group: Any, job: Job, records: Mapping[int, Record]
             states[index], errors[index] = status, to_utf8(text)
         ragged[record.ragged] = True
     columns = [[to_utf8(samples.get_name(i)) for i in range(count)] for _, samples in job.inputs]
-    # Zarr writes texts in the order of the memory.
+    # Zarr writes texts in memory order.
     inputs = np.ascontiguousarray(np.array(columns, object).T) if len(columns) > 1 else np.array(columns[0], object)
     _write_column(folder, group, "input", inputs, {"inputs": list(job.input_names)})
     _write_column(folder, group, "status", states, {"values": [DONE, SKIPPED, FAILED, PENDING]})
@@ -56,7 +56,7 @@ def write_rows(folder: Path, group: Any, job: Job, records: Mapping[int, Record]
 
 
 def _write_column(folder: Path, group: Any, name: str, values: Array, attributes: Mapping[str, Any]) -> None:
-    """Write an array, unless it contains the values already.
+    """Write an array, unless it already contains the values.
 
     Args:
         folder: The folder of the group.
@@ -70,7 +70,7 @@ def _write_column(folder: Path, group: Any, name: str, values: Array, attributes
         is_intact = array.shape == values.shape and dict(array.attrs) == dict(attributes)
         if is_intact and np.array_equal(np.asarray(array[...], values.dtype), values):
             return
-    except Exception:  # it does not exist or is damaged
+    except Exception:  # the array does not exist or is damaged
         is_intact = False
     if not is_intact:
         shutil.rmtree(folder / name, ignore_errors=True)

@@ -29,10 +29,10 @@ SUFFIXES = (*IMAGE_SUFFIXES, ".npy", ".npz")
 
 @dataclass(frozen=True)
 class Source:
-    """Samples that one argument names.
+    """The samples named by one argument.
 
     Attributes:
-        names: The files, each with one sample, as the user named them; for an array its .npy or .zarr file.
+        names: The files, as the user named them: one per sample, or the .npy or .zarr file of an array.
         rows: The number of samples of an array; None for files with one sample each.
     """
 
@@ -55,7 +55,7 @@ class Samples:
 
     Attributes:
         sources: The files and arrays.
-        folder: The folder that their names are relative to.
+        folder: The folder to which their names are relative.
     """
 
     sources: tuple[Source, ...]
@@ -88,7 +88,7 @@ class Samples:
         """Return a sample with the rank of an input of the model.
 
         Raises:
-            InputError: It cannot be read. The message names the file as the user did.
+            InputError: The sample cannot be read. The message names the file as the user did.
         """
         source, position = self.find(index)
         name = source.names[0 if source.rows is not None else position]
@@ -106,7 +106,7 @@ class Samples:
 
 
 def load_sample(path: str, row: int | None, tensor: TensorSpec, image: ImageOptions) -> Array:
-    """Return the sample of a file, or a row of the array in a file, with the rank of an input.
+    """Return the sample in a file, or a row of the array in a file, with the rank of an input.
 
     Args:
         path: The file.
@@ -123,7 +123,7 @@ def load_sample(path: str, row: int | None, tensor: TensorSpec, image: ImageOpti
 
 @functools.lru_cache(maxsize=8)
 def open_array(path: str) -> Any:
-    """Return the array of an .npy or .zarr file, whose elements are read when they are used.
+    """Return the array in a .npy or .zarr file. Its elements are read when they are used.
 
     Raises:
         InputError: The file cannot be read.
@@ -131,7 +131,7 @@ def open_array(path: str) -> Any:
     try:
         if path.endswith(".npy"):
             with open(path, "rb") as file:
-                read_npy_header(file, os.path.getsize(path))  # otherwise NumPy recommends to unpickle other files
+                read_npy_header(file, os.path.getsize(path))  # otherwise, NumPy would recommend unpickling other files
             return np.load(path, mmap_mode="r", allow_pickle=False)
         import zarr
 
@@ -141,12 +141,12 @@ def open_array(path: str) -> Any:
 
 
 def find_source(text: str) -> Source:
-    """Return the samples that a folder, a pattern or the path of a file names, in the order of their names.
+    """Return the samples in a folder, of a pattern or in a file, sorted by name.
 
     A link to a missing file is a sample too: it cannot be read, but other samples keep their rows.
 
     Raises:
-        InputError: There are none.
+        InputError: There are no samples.
     """
     path = Path(text)
     if os.path.isdir(text) and path.suffix != ".zarr":
@@ -157,7 +157,7 @@ def find_source(text: str) -> Source:
     if path.suffix in (".npy", ".zarr") and os.path.exists(text):
         shape = open_array(os.path.abspath(text)).shape
         if not shape:
-            raise InputError(f"{text} is a scalar, expected an array whose first axis counts samples")
+            raise InputError(f"{text} is a scalar, expected an array with samples along its first axis")
         return Source((text,), int(shape[0]))
     if os.path.lexists(text):
         return Source((text,))

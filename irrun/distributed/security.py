@@ -1,6 +1,6 @@
 """Certificates of a local cluster: only its own processes may connect to each other.
 
-A Dask worker runs whatever functions it is sent. Without certificates, all users of the machine could connect to it.
+A Dask worker runs any function that it receives. Without certificates, all users of the machine could connect to it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ OPENSSL = (
 
 
 def make_security() -> Any:
-    """Return the security of a new cluster: TLS with a key that exists in the memory of its processes only.
+    """Return the security of a new cluster: TLS with a key that exists only in the memory of its processes.
 
     Raises:
-        InputError: Neither the library cryptography nor the program openssl can make a key.
+        InputError: Neither the library cryptography nor the program openssl can create a key.
     """
     import distributed
 
@@ -37,7 +37,7 @@ def make_security() -> Any:
         key, certificate = (_find_block(pair, label) for label in ("(?:RSA |EC )?PRIVATE KEY", "CERTIFICATE"))
     except (OSError, ValueError, subprocess.SubprocessError):
         raise InputError(
-            "a cluster of this machine needs a key, so that no other users run code in it, and cryptography is not "
+            "a local cluster needs a key, to prevent other users from running code in it, and cryptography is not "
             "installed: pip install 'irrun[dask]', or pass the address of a scheduler"
         ) from None
     roles = {f"tls_{role}_{kind}": text for role in ("client", "scheduler", "worker")
@@ -49,7 +49,7 @@ def _find_block(text: str, label: str) -> str:
     """Return the block of a PEM file with a label.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such block.
     """
     block = re.search(f"-----BEGIN {label}-----.*?-----END {label}-----\n", text, re.DOTALL)
     if block is None:

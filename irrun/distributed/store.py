@@ -8,8 +8,8 @@
       irrun.json           the manifest: the model, the options and the outputs
       irrun-chunks/        a record for each finished chunk, with the sizes and checksums of its files
 
-A worker writes the results of a chunk, and then its record. The process that started the run writes the rows from the
-records. What a record states is believed only if its files are intact.
+A worker writes the results of a chunk, then its record. The process that started the run writes the rows from the
+records. A record only counts if its files are intact.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ __all__ = ["ResultStore", "get_chunk_file", "open_group"]
 
 
 class ResultStore:
-    """The results of a run, which may continue.
+    """The results of a run that may be continued.
 
     Args:
         root: The folder.
-        job: What is computed, with its choice of kernels.
-        manifest: The content of `irrun.json`.
+        job: The job, with its choice of kernels.
+        manifest: The contents of `irrun.json`.
         is_new: Whether the folder did not exist.
 
     Attributes:
         root: The folder.
-        job: What is computed.
+        job: The job.
         outputs: The arrays of the outputs; empty until the first sample is computed.
         records: The record of each finished chunk.
         damaged: The number of rows to compute again because their results were damaged.
@@ -71,7 +71,7 @@ class ResultStore:
         """Return the results of a job; create them if they do not exist.
 
         Raises:
-            InputError: The folder belongs to another run, is damaged, or is something else.
+            InputError: The folder belongs to another run, is damaged, or is not the output of a run.
         """
         manifest = read_manifest(root)
         is_new = not root.exists()
@@ -126,7 +126,7 @@ class ResultStore:
         self._describe_arrays()
 
     def _describe_arrays(self) -> None:
-        """Write the manifest with the sizes and checksums of the metadata of all arrays."""
+        """Write the manifest, with the sizes and checksums of all arrays' metadata."""
         self._manifest["metadata"] = {name: describe_file(self.root / name / "zarr.json") for name in self.outputs}
         write_json(self.root / MANIFEST, self._manifest)
 
@@ -143,10 +143,10 @@ class ResultStore:
         library.consolidate_metadata(str(self.root))
 
     def remove_if_useless(self) -> bool:
-        """Remove the folder of a run that failed before it had results, unless it existed before.
+        """Remove the folder of a run that failed before it had results, unless the folder existed before.
 
         Returns:
-            Whether it was removed.
+            Whether the folder was removed.
         """
         is_useless = self._is_new and not any((self.root / RECORDS).glob("*.json"))
         if is_useless:
@@ -154,7 +154,7 @@ class ResultStore:
         return is_useless
 
     def _read_record(self, chunk: int, path: Path) -> Record | None:
-        """Return the record of a chunk, or None if it or a file that it describes is damaged."""
+        """Return the record of a chunk, or None if the record or one of its files is damaged."""
         rows = self.job.get_range(chunk)
         try:
             record = Record.parse(read_json(path))
@@ -168,11 +168,11 @@ class ResultStore:
         return record if is_intact else None
 
     def _repair_group(self, *names: str) -> Any:
-        """Return the group, or one inside of it, which is created again if its metadata is missing or damaged."""
+        """Return the group or a nested one. If its metadata is missing or damaged, create it again."""
         folder = self.root.joinpath(*names)
         try:
             group = open_group(folder, "a")
-            # Zarr opens groups whose metadata lacks a type, but does not list them.
+            # Zarr opens groups without a type in their metadata, but does not list them.
             has_type = json.loads((folder / "zarr.json").read_bytes()).get("node_type") == "group"
             if has_type and not dict(group.attrs):
                 return group
@@ -182,7 +182,7 @@ class ResultStore:
         return open_group(folder, "a")
 
     def _repair_arrays(self) -> None:
-        """Create the arrays again that are missing or damaged; the rows in them are computed again."""
+        """Recreate missing or damaged arrays; their rows are computed again."""
         group, is_changed = self._repair_group(), False
         known = self._manifest.get("metadata") or {}  # manifests of older versions have none
         for name, output in self.outputs.items():
@@ -220,7 +220,7 @@ class ResultStore:
 
 
 def open_group(root: Path, mode: str = "r+") -> Any:
-    """Return the Zarr group in a folder, which looks for its arrays there."""
+    """Return the Zarr group in a folder; it looks for its arrays in the folder."""
     import zarr
 
     library: Any = zarr
@@ -228,5 +228,5 @@ def open_group(root: Path, mode: str = "r+") -> Any:
 
 
 def get_chunk_file(name: str, output: OutputArray, chunk: int) -> str:
-    """Return the path, in the folder, of the file with the results of a chunk."""
+    """Return the relative path of the file with the results of a chunk."""
     return "/".join([name, "c", str(chunk), *("0" for _ in output.shape)])

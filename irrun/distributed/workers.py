@@ -1,4 +1,4 @@
-"""The tasks of workers: each computes a chunk of samples and writes its results."""
+"""The tasks of workers. Each task computes a chunk of samples and writes its results."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def compile_for_worker(model: str, digest: str, options: MapOptions) -> Compiled
         weights_memory=options.weights_memory,
         threads=options.threads,
         precision=options.precision,
-        # With "auto", the bits of results would depend on the time when kernels are complete.
+        # With "auto", the bits of results would depend on when kernels become complete.
         jit=bool(options.jit),
     )
 
 
 def describe_outputs(job: Job, index: int) -> dict[str, OutputArray] | tuple[str, str]:
-    """Return the arrays for the outputs of a sample by name, or the state and the message of its failure."""
+    """Return the outputs of a sample as arrays by name, or the state and the message of its failure."""
     results, errors = compute_samples(job, [index])
     if index in errors:
         return errors[index]
@@ -59,16 +59,16 @@ def describe_outputs(job: Job, index: int) -> dict[str, OutputArray] | tuple[str
 
 
 def run_chunk(job: Job, outputs: Mapping[str, OutputArray], chunk: int, previous: Record | None = None) -> Record:
-    """Compute a chunk and write its results, and then its record.
+    """Compute a chunk, write its results, then its record.
 
     Args:
         job: The samples and the model.
         outputs: The arrays of the results.
         chunk: The number of the chunk.
-        previous: The record of an earlier run, whose errors are tried again.
+        previous: The record of an earlier run, to retry its errors.
 
     Returns:
-        The record. If a failure ends the run, it has no files, and nothing is written.
+        The record. If a failure ends the run, the record has no files, and nothing is written.
     """
     rows = job.get_range(chunk)
     results, errors = compute_samples(job, sorted(previous.errors) if previous else list(rows))
@@ -105,7 +105,7 @@ def run_chunk(job: Job, outputs: Mapping[str, OutputArray], chunk: int, previous
 def compute_samples(job: Job, indices: Sequence[int]) -> tuple[dict[int, dict[str, Array]], Errors]:
     """Return the outputs of samples by name, and the states and messages of failed samples.
 
-    Both are by the index of the sample.
+    Both are indexed by sample.
     """
     compiled = compile_for_worker(job.model, job.digest, job.options)
     samples: dict[int, list[Array]] = {}
@@ -134,7 +134,7 @@ def compute_samples(job: Job, indices: Sequence[int]) -> tuple[dict[int, dict[st
 
 
 def _write_ragged(path: Path, value: Array | None) -> None:
-    """Write an output of another shape as an array of its own; None for an output that does not exist."""
+    """Write an output of a different shape as a separate array, or None for a missing output."""
     if value is None:
         return
     import zarr
@@ -197,7 +197,7 @@ def _run_sequence(
 
 
 def _prepare_outputs(outputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return outputs in types that Zarr stores, without a batch axis of 1, by the names of their arrays."""
+    """Return outputs by array name, in types that Zarr stores and without a batch axis of 1."""
     names = name_arrays(list(outputs))
     return {names[name]: _drop_batch(convert_type(value)) for name, value in outputs.items()}
 

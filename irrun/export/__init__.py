@@ -1,7 +1,7 @@
 """Export of models to ONNX.
 
-`export_onnx` reads a model as irrun runs it and writes the same computation in ONNX operations. Rules in `rules/`
-state how each operation is expressed.
+`export_onnx` reads a model and writes the same computation in ONNX operations. Rules in `rules/`
+define how each operation is expressed.
 """
 
 from __future__ import annotations

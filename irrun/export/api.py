@@ -15,19 +15,19 @@ from irrun.ir.reader import read_model
 
 __all__ = ["DEFAULT_OPSET", "OPSETS", "Export", "export_onnx"]
 
-#: The versions of ONNX's operators that models can be exported to.
+#: The supported ONNX opset versions.
 OPSETS = range(18, 29)
-#: The version that models are exported to by default.
+#: The default ONNX opset version.
 DEFAULT_OPSET = 21
 
 
 class Export(NamedTuple):
-    """What was written.
+    """The result of an export.
 
     Attributes:
-        files: The .onnx file, and the file of its weights if they take more than 2 GB.
-        opset: The version of ONNX's operators.
-        unsupported: Descriptions of the layers that became nodes of another domain, with the reasons.
+        files: The .onnx file, and the file of its weights if they exceed 2 GB.
+        opset: The ONNX opset version.
+        unsupported: Descriptions of the layers that became nodes of the domain "org.openvinotoolkit", with the reasons.
     """
 
     files: list[Path]
@@ -42,23 +42,23 @@ def export_onnx(
     opset: int | None = None,
     partial: bool = False,
 ) -> Export:
-    """Write a model as ONNX. Results equal those of irrun up to rounding.
+    """Write a model as ONNX. Results equal irrun's up to rounding.
 
-    Names of tensors, dynamic dimensions and compressed weights are kept. Variables become inputs, whose default is the
-    initial value, and outputs named `<variable>.new`.
+    Names of tensors, dynamic dimensions and compressed weights are kept. Variables become inputs, with the
+    initial value as the default, and outputs named `<variable>.new`.
 
     Args:
         model: The model, or the path of an IR of any version.
         path: The .onnx file to write. Weights of more than 2 GB are written to `<path>.data`.
-        opset: The version of ONNX's operators, 18 to 28; by default 21, for all of whose operations
-            onnxruntime has kernels.
+        opset: The ONNX opset version, 18 to 28; by default 21, the newest one for which
+            onnxruntime has all kernels.
         partial: Whether layers that ONNX cannot express become nodes of the domain "org.openvinotoolkit".
 
     Returns:
         The written files, and the layers that could not be exported.
 
     Raises:
-        UnsupportedError: Layers cannot be exported. The message lists all of them.
+        UnsupportedError: Some layers cannot be exported. The message lists all of them.
         InputError: The opset is not supported, the package onnx is missing, or a file of the model would be
             overwritten.
         ModelError: The model is invalid.

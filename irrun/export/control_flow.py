@@ -20,11 +20,11 @@ __all__ = ["BodyExporter", "export_bodies"]
 
 
 class BodyExporter(Protocol):
-    """Exports the layers of a graph, which may be a body.
+    """Exports the layers of a graph or a body.
 
     Attributes:
-        inference: What is known about the values of the graph.
-        prefix: What the names of nodes begin with.
+        inference: The inferred facts about the values of the graph.
+        prefix: The prefix of node names.
         values: The values that have been exported, by the addresses of the outputs that produce them.
     """
 
@@ -54,7 +54,7 @@ def export_bodies(parent: BodyExporter, layer: Layer, inputs: Sequence[Value | N
         The values of its outputs.
 
     Raises:
-        UnsupportedError: ONNX cannot express it.
+        UnsupportedError: ONNX cannot express the layer.
     """
     known = {port.id: value for port, value in zip(layer.inputs, inputs, strict=False) if value is not None}
     if layer.type == "If":
@@ -72,7 +72,7 @@ def _export_body(
         layer: The layer that owns the body.
         body: The body.
         arguments: The values of its Parameters, by the id of the layer.
-        known: What is known about Parameters if the shapes of the body have not been inferred.
+        known: The facts about Parameters, if the shapes of the body have not been inferred.
     """
     inference = next((i for _, i in parent.inference.body_inferences if i.graph is body.graph), None)
     if inference is None:
@@ -117,7 +117,7 @@ def _export_if(parent: BodyExporter, layer: Layer, known: Mapping[int, Value]) -
             values = export_branch(name)
         branches.append((graph, values))
     types: list[ElementType] = [value.type for value in branches[0][1]]
-    # A scalar has the shape [1] if the other branch returns a tensor.
+    # A scalar gets the shape [1] if the other branch returns a tensor.
     ranks = [{value.rank for value in pair} for pair in zip(*(values for _, values in branches), strict=True)]
     for graph, values in branches:
         with graph.activate():

@@ -1,4 +1,4 @@
-"""Export of the graph of a model: a walk over its layers, which calls the rule of each operation."""
+"""Export of a model's graph: a walk over its layers that calls the rule of each operation."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["PARTIAL_DOMAIN", "GraphExporter", "export_model"]
 
 Array = np.ndarray[Any, Any]
 
-#: The domain of the nodes of layers that cannot be exported.
+#: The domain of nodes for layers that cannot be exported.
 PARTIAL_DOMAIN = "org.openvinotoolkit"
 
-#: Elements of values that are computed when the model is exported, also if their inputs are smaller.
+#: Maximum number of elements of values computed during export, even if their inputs are smaller.
 FOLDING_LIMIT = 1 << 12
-#: The same for the steps of the decompression of weights, which stay in the model.
+#: The same for steps of weight decompression, which stay in the model.
 DECOMPRESSION_LIMIT = 64
-#: Most bytes of a value that is computed when the model is exported.
+#: Maximum size of a value computed during export, in bytes.
 FOLDING_MEMORY = 1 << 28
 
 
@@ -44,14 +44,14 @@ def export_model(model: Model, opset: int, *, partial: bool = False) -> tuple[Gr
 
     Args:
         model: The model.
-        opset: The version of ONNX's operators.
+        opset: The ONNX opset version.
         partial: Whether layers that cannot be exported become nodes of `PARTIAL_DOMAIN`.
 
     Returns:
         The graph, and descriptions of the layers that could not be exported.
 
     Raises:
-        UnsupportedError: `partial` is False, and there are layers that cannot be exported. The message lists all.
+        UnsupportedError: `partial` is False, and some layers cannot be exported. The message lists all of them.
     """
     failures: list[str] = []
     graph = Graph(opset, model.name or "model")
@@ -80,9 +80,9 @@ class GraphExporter:
 
     Args:
         graph: The graph.
-        inference: What is known about its values.
+        inference: The inferred facts about its values.
         failures: Receives descriptions of layers that cannot be exported.
-        prefix: What the names of nodes begin with.
+        prefix: The prefix of node names.
     """
 
     def __init__(self, graph: IRGraph, inference: GraphInference, failures: list[str], prefix: str = "") -> None:
@@ -192,14 +192,14 @@ class GraphExporter:
             known = self.inference.values.get((layer.id, port.id))
             if value.shape is None:
                 inferred = None if known is None else known.shape
-                # Files write a dynamic rank as they write a scalar.
+                # In files, a dynamic rank looks like a scalar.
                 value.shape = (port.shape or None) if inferred is None else inferred
             if not value.name and value.graph is get_graph():
                 value.name = self.prefix + self.names[layer.id, port.id]
             self.values[layer.id, port.id] = value
 
     def _replace(self, layer: Layer) -> None:
-        """Add a node of another domain for a layer that cannot be exported."""
+        """Add a node of `PARTIAL_DOMAIN` for a layer that cannot be exported."""
         sources = [self.inference.sources.get((layer.id, port.id)) for port in layer.inputs]
         inputs = [None if source is None else self.values.get(source) for source in sources]
         types = [port.element_type for port in layer.outputs]
@@ -211,7 +211,7 @@ class GraphExporter:
         self._keep(layer, outputs)
 
     def _read_variable(self, layer: Layer, inputs: Sequence[Value | None], attributes: Mapping[str, Any]) -> None:
-        """Export a ReadValue: an input with the value of the variable, whose default is the initial value."""
+        """Export a ReadValue as an input with the value of the variable. Its default is the initial value."""
         name = attributes["variable_id"]
         initial = inputs[0] if inputs else None
         declared = attributes.get("variable_type") or layer.outputs[0].element_type
@@ -228,7 +228,7 @@ class GraphExporter:
             if initial.is_constant:
                 self.values[layer.id, layer.outputs[0].id] = state
                 return
-            # The initial value depends on inputs: an empty state stands for it.
+            # The initial value depends on inputs: an empty state represents it.
             state.shape = None if shape is None else PartialShape([-1] * len(shape))
             then, other = (Graph(get_graph().opset, n, parent=get_graph()) for n in ("initial", "kept"))
             then.add_output(initial)
@@ -253,7 +253,7 @@ class GraphExporter:
 
 
 def _apply_rule(rule: Rule, site: Site, operation: Operation) -> list[Value]:
-    """Return the outputs of a layer. For an axis that is not constant, a branch is exported for each axis."""
+    """Return the outputs of a layer. If the axis is not constant, export a branch for each axis."""
     graph = get_graph()
     count = len(graph.nodes)
     try:
@@ -290,7 +290,7 @@ def _apply_rule(rule: Rule, site: Site, operation: Operation) -> list[Value]:
 
 
 def _export_branch(rule: Rule, site: Site, position: int, axis: int) -> Graph:
-    """Return a graph that computes a layer for an axis."""
+    """Return a graph that computes a layer for one axis."""
     graph = get_graph()
     branch = Graph(graph.opset, f"{graph.scope}/axis_{axis}", scope=graph.scope, parent=graph)
     inputs: list[Value | None] = [*site.inputs]
@@ -308,15 +308,15 @@ def _make_empty(state: Value) -> Value:
 
 
 def _check_type(element_type: ElementType | None) -> ElementType:
-    """Return an element type that ONNX has.
+    """Check that ONNX has an element type, and return it.
 
     Raises:
-        UnsupportedError: It does not have it, or the type is unknown.
+        UnsupportedError: ONNX does not have the type, or the type is unknown.
     """
     if element_type is None:
         raise UnsupportedError("the element type is dynamic")
     if not _has_type(element_type):
-        raise UnsupportedError(f"opset {get_graph().opset} of ONNX does not have the element type {element_type}")
+        raise UnsupportedError(f"ONNX opset {get_graph().opset} does not have the element type {element_type}")
     return element_type
 
 
@@ -333,14 +333,14 @@ def _fold(
     known: Sequence[Known | None],
     layer: Layer,
 ) -> list[Value] | None:
-    """Return the outputs of a layer that depends on constants and static shapes only; None for other layers."""
+    """Return the outputs of a layer if it depends on constants and static shapes only; otherwise None."""
     if operation.folding == "never" or not layer.outputs:
         return None
     is_decompression = operation.decompression is not None or operation.converts
     limit = DECOMPRESSION_LIMIT if is_decompression else FOLDING_LIMIT
     is_narrow = any(t is not None and t.is_float and t.bits < 32 for t in (p.element_type for p in layer.outputs))
     if (is_decompression and is_narrow) or any(v is not None and v.type.is_float and v.is_derived for v in inputs):
-        limit = 1  # the known value is rounded in each step, which decompression in f32 is not
+        limit = 1  # the known value is rounded in each step, unlike decompression in f32
     arrays = [None if value is None else value.get_array() for value in known]
     if all(a is not None and a.size <= limit for a in arrays):
         return _make_constants(arrays, [port.element_type for port in layer.outputs])

@@ -1,7 +1,7 @@
 """ONNX graphs in memory: values with operators, nodes, and the graph that rules add nodes to.
 
 Rules write `op("Tanh", x) * 2.0`. Each call adds a node to the current graph. If a kernel of onnxruntime does not
-support the element type of an input, the node computes in another type, and conversions are added around it.
+support the element type of an input, the node computes in another type, with conversions around it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ ONNX_TYPES: dict[str, int] = {
     "string": onnx.TensorProto.STRING,
 }
 
-#: Element type -> the types that hold its values and that a node may compute in instead, the best one first.
+#: Element type -> wider types that a node may compute in instead, the best one first.
 _CARRIERS = {
     "boolean": ("u8", "i8", "i32", "i64", "f32"),
     "i4": ("i8", "i32", "i64", "f32"),
@@ -80,7 +80,7 @@ _CARRIERS = {
     "f8e5m2": ("f16", "f32"),
 }
 
-#: Operations whose result has the shape of the first input.
+#: Operations that keep the shape of their first input.
 _KEEPING_SHAPE = frozenset(
     ("Abs", "Ceil", "Clip", "CumSum", "Exp", "Floor", "Identity", "IsInf", "IsNaN", "Log", "LogSoftmax", "Neg", "Not")
 ) | frozenset(("Relu", "Round", "Sigmoid", "Sign", "Softmax", "Softplus", "Sqrt", "Tanh"))
@@ -100,11 +100,11 @@ class Value:
         type: The element type.
         shape: The partial shape; None if it is unknown.
         array: The value of a small constant, else None.
-        constant: The constant of the model whose value it is, else None.
+        constant: The constant of the model that holds the value, else None.
         name: The name in the ONNX model; empty until it is chosen.
         node: The node that produces it; None for constants and inputs.
         graph: The graph that it belongs to; None for constants.
-        is_derived: Whether nodes compute it from constants, of which rows may be gathered at any indices.
+        is_derived: Whether nodes compute it from constants, possibly from rows gathered at any indices.
     """
 
     __slots__ = ("array", "constant", "graph", "is_derived", "name", "node", "shape", "type")
@@ -194,7 +194,7 @@ class Value:
         return op("Not", self)
 
 
-#: What can be the input of a node. Numbers become constants of the type of the first value among the inputs.
+#: The input of a node. Numbers become constants with the type of the first value among the inputs.
 Operand: TypeAlias = Value | int | float | bool | Sequence[Any] | Array
 
 
@@ -204,11 +204,11 @@ class Node:
 
     Attributes:
         type: The type of the operation.
-        inputs: The inputs; None for one that is omitted.
+        inputs: The inputs; None for omitted inputs.
         outputs: The outputs.
         attributes: The attributes; a `Graph` for a body.
         domain: The domain of the operation; empty for ONNX's own.
-        name: The name of the layer that it was made for.
+        name: The name of the layer that it was created for.
     """
 
     type: str
@@ -221,10 +221,10 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Graph:
-    """An ONNX graph that is being built.
+    """An ONNX graph under construction.
 
     Attributes:
-        opset: The version of ONNX's operators.
+        opset: The ONNX opset version.
         name: The name.
         inputs: The inputs.
         outputs: The outputs.
@@ -250,7 +250,7 @@ class Graph:
         return value
 
     def add_output(self, value: Value, name: str = "") -> None:
-        """Add an output. A value that cannot be one, or that has another name already, is copied."""
+        """Add an output. A value that cannot be an output, or already has another name, is copied."""
         is_own = value.graph is self and value.node is not None and value not in self.outputs
         if not is_own or (name and value.name not in ("", name)):
             with self.activate():
@@ -285,7 +285,7 @@ class Graph:
         attributes: Mapping[str, Any],
         domain: str = "",
     ) -> list[Value]:
-        """Add a node as it is and return its outputs.
+        """Add a node unchanged and return its outputs.
 
         Args:
             operation: The type of the operation.
@@ -320,8 +320,8 @@ def constant(value: Operand, element_type: ElementType | str | None = None) -> V
     """Return a constant.
 
     Args:
-        value: Numbers, or a value, which is returned as it is.
-        element_type: The element type; by default that of an array, i64 for integers and f32 for other numbers.
+        value: Numbers, or a value, which is returned unchanged.
+        element_type: The element type; by default the type of an array, i64 for integers and f32 for other numbers.
     """
     if isinstance(value, Value):
         return value
@@ -341,7 +341,7 @@ def constant(value: Operand, element_type: ElementType | str | None = None) -> V
 
 
 def cast(value: Operand, element_type: ElementType | str) -> Value:
-    """Convert a value, by the rules of ONNX's Cast."""
+    """Convert a value, as ONNX's Cast does."""
     if isinstance(element_type, str):
         element_type = ELEMENT_TYPES[element_type]
     value = constant(value)
@@ -359,7 +359,7 @@ def cast(value: Operand, element_type: ElementType | str) -> Value:
 
 
 def op(operation: str, *inputs: Operand | None, result: ElementType | str | None = None, **attributes: Any) -> Value:
-    """Add a node of one output; see `ops`."""
+    """Add a node with one output; see `ops`."""
     return ops(operation, *inputs, outputs=1, result=result, **attributes)[0]
 
 
@@ -374,11 +374,11 @@ def ops(
 
     Args:
         operation: The type of the ONNX operation.
-        inputs: Values; numbers, which become constants of the type that the operation requires; None for inputs that
-            are omitted.
+        inputs: Values, numbers (which become constants of the type that the operation requires), or None for omitted
+            inputs.
         outputs: The number of outputs.
-        result: The element type of the outputs that no input determines.
-        attributes: The attributes; None for one that is omitted.
+        result: The element type of outputs whose type no input determines.
+        attributes: The attributes; None for omitted attributes.
 
     Raises:
         UnsupportedError: Neither the operation nor a wider type supports an element type.
@@ -423,18 +423,18 @@ def _get_schema(operation: str, opset: int) -> Any:
     """Return the schema of an ONNX operation.
 
     Raises:
-        UnsupportedError: The opset does not contain it.
+        UnsupportedError: The opset does not contain the operation.
     """
     if (operation, opset) not in _schemas:
         try:
             _schemas[operation, opset] = onnx.defs.get_schema(operation, opset, "")
         except onnx.defs.SchemaError:
-            raise UnsupportedError(f"opset {opset} of ONNX does not have {operation}") from None
+            raise UnsupportedError(f"ONNX opset {opset} does not have {operation}") from None
     return _schemas[operation, opset]
 
 
 def _get_variable(parameters: Sequence[Any], position: int) -> str:
-    """Return the type of a parameter; a name of its own if a variadic one takes different types."""
+    """Return the type of a parameter, or a unique name if a variadic parameter takes different types."""
     parameter = parameters[min(position, len(parameters) - 1)]
     if parameter.option == onnx.defs.OpSchema.FormalParameterOption.Variadic and not parameter.is_homogeneous:
         return f"{parameter.type_str}/{position}"
@@ -451,7 +451,7 @@ def _choose_type(operation: str, variable: str, element_type: ElementType, schem
     """Return the type that a node computes in.
 
     Raises:
-        UnsupportedError: There is none.
+        UnsupportedError: There is no such type.
     """
     if variable in _TENSOR_TYPES:
         return _TENSOR_TYPES[variable]
@@ -466,4 +466,4 @@ def _choose_type(operation: str, variable: str, element_type: ElementType, schem
     for name in (element_type.name, *_CARRIERS.get(element_type.name, ())):
         if name in supported:
             return ELEMENT_TYPES[name]
-    raise UnsupportedError(f"{operation} of ONNX does not support {element_type}")
+    raise UnsupportedError(f"ONNX's {operation} does not support {element_type}")

@@ -1,4 +1,4 @@
-"""What a rule knows about the layer that it exports, and the registry of rules."""
+"""The layer to export as a rule sees it, and the registry of rules."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["RULES", "NotConstantError", "Result", "Rule", "Site", "exports"]
 
 Array = np.ndarray[Any, Any]
 
-#: What a rule returns: the outputs of the layer.
+#: The result of a rule: the outputs of the layer.
 Result: TypeAlias = Value | Sequence[Value]
 
 
 class NotConstantError(UnsupportedError):
-    """A rule requires a constant for an input.
+    """A rule requires a constant input.
 
     Args:
         position: The position of the input.
@@ -39,10 +39,10 @@ class Site:
 
     Args:
         layer: The layer.
-        inputs: The ONNX values of its inputs; None for one that is not connected.
+        inputs: The ONNX values of its inputs; None for unconnected inputs.
         attributes: Its attributes, with defaults.
-        outputs: The partial shapes of its outputs; None for an unknown one.
-        types: The declared element types of its outputs; None for an unknown one.
+        outputs: The partial shapes of its outputs; None if unknown.
+        types: The declared element types of its outputs; None if unknown.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Site:
         """Return an input.
 
         Raises:
-            UnsupportedError: It is not connected.
+            UnsupportedError: The input is not connected.
         """
         value = self.get(position)
         if value is None:
@@ -88,7 +88,7 @@ class Site:
         """Return the value of an input that must be constant.
 
         Raises:
-            UnsupportedError: It is not constant.
+            UnsupportedError: The input is not constant.
         """
         array = self[position].read()
         if array is None:
@@ -103,7 +103,7 @@ class Site:
         """Return the rank of an input.
 
         Raises:
-            UnsupportedError: It is dynamic.
+            UnsupportedError: The rank is dynamic.
         """
         rank = self[position].rank
         if rank is None:
@@ -111,7 +111,7 @@ class Site:
         return rank
 
     def assume_rank(self, position: int, rank: int) -> None:
-        """State the rank that the operation requires of an input whose rank is dynamic."""
+        """Set the rank that the operation requires of an input, if its rank is dynamic."""
         value = self.get(position)
         if value is not None and value.shape is None and value.node is None:
             value.shape = PartialShape([-1] * rank)
@@ -121,7 +121,7 @@ class Site:
             self.inputs[position] = copy
 
     def get_shape(self, position: int) -> list[int | None]:
-        """Return the dimensions of an input, None for dynamic ones.
+        """Return the dimensions of an input; dynamic ones are None.
 
         Raises:
             UnsupportedError: The rank is dynamic.
@@ -133,7 +133,7 @@ class Site:
         """Return the dimensions of an input from an axis on.
 
         Raises:
-            UnsupportedError: One of them is dynamic.
+            UnsupportedError: A dimension is dynamic.
         """
         shape = [d for d in self.get_shape(position)[start:] if d is not None]
         if len(shape) != max(0, self.get_rank(position) - start):
@@ -144,7 +144,7 @@ class Site:
         """Return the static shape of an output.
 
         Raises:
-            UnsupportedError: It is dynamic.
+            UnsupportedError: The shape is dynamic.
         """
         shape = self.outputs[position] if position < len(self.outputs) else None
         if shape is None or not shape.is_static:
@@ -181,7 +181,7 @@ def exports(*operations: str, compute: str = "") -> Callable[[_R], _R]:
 
 
 def _compute_wide(rule: Rule, *, all_types: bool) -> Rule:
-    """Return a rule that computes with inputs of low-precision floats, or of all floats, in f32."""
+    """Return a rule that computes inputs of low-precision floats, or of all floats, in f32."""
 
     def is_converted(value: Value | None) -> bool:
         return value is not None and value.type.is_float and (value.type.bits < 32 or all_types)
@@ -204,5 +204,5 @@ def _compute_wide(rule: Rule, *, all_types: bool) -> Rule:
 
 
 def round_to(value: Value, element_type: ElementType) -> Value:
-    """Convert a floating-point value to a type, rounding to nearest where it is an integer type."""
+    """Convert a floating-point value to a type, rounding to nearest for integer types."""
     return cast(value if element_type.is_float else op("Round", value), element_type)

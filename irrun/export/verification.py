@@ -1,4 +1,4 @@
-"""Comparison of an exported model in onnxruntime with irrun."""
+"""Comparison of irrun with the exported model in onnxruntime."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ __all__ = ["TOLERANCE", "Difference", "verify_export"]
 
 Array = np.ndarray[Any, Any]
 
-#: The largest difference of values that agree, relative to the range of an output in f32.
+#: Maximum difference of agreeing values, relative to the range of an f32 output.
 TOLERANCE = 1e-4
-#: The same for an output in f16 or bf16.
+#: The same for an f16 or bf16 output.
 NARROW_TOLERANCE = 1e-2
 
 
-#: How many times the uncertainty of a quantized model results may be apart.
+#: Tolerance of quantized models as a multiple of their uncertainty.
 LEVELS_FACTOR = 2
-#: The range of outputs whose values are smaller.
+#: Minimum range of outputs.
 SMALLEST_RANGE = 1e-2
 
 
 class Difference(NamedTuple):
-    """How far the results of an output are apart.
+    """The difference between the results of an output.
 
     Attributes:
         name: The name of the output.
-        maximum: The largest difference relative to the range of the output; infinite for different shapes.
-        differs: Whether it exceeds the tolerance of the element type, and the uncertainty.
-        uncertainty: How far the results of irrun with and without optimizations are apart, for quantized models:
-            values between two levels may be rounded to either, which changes later layers.
+        maximum: The maximum difference relative to the range of the output; infinite for different shapes.
+        differs: Whether the difference exceeds the tolerance of the element type and the uncertainty.
+        uncertainty: For quantized models, the difference between irrun's results with and without optimizations:
+            values halfway between two levels may round to either, which changes later layers.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Difference(NamedTuple):
     def __str__(self) -> str:
         verdict = "differs" if self.differs else "is uncertain" if self.uncertainty else "agrees"
         text = f"{self.name}: {verdict}, by {self.maximum:.2g} of the range"
-        return text + f"; rounding to levels changes it by {self.uncertainty:.2g}" if self.uncertainty else text
+        return text + f"; rounding in quantization changes it by {self.uncertainty:.2g}" if self.uncertainty else text
 
 
 def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference]:
@@ -59,7 +59,7 @@ def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference
         One entry per output.
 
     Raises:
-        InputError: onnxruntime is missing, or the inputs of the model are of dynamic rank.
+        InputError: onnxruntime is missing, or the inputs of the model have dynamic ranks.
         ExecutionError: onnxruntime cannot run the model.
     """
     try:
@@ -76,7 +76,7 @@ def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference
     arrays = [np.asarray(value) for value in _list_inputs(inputs, names)]
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    # By default, products with compressed weights round their other factor to 8 bits.
+    # By default, products with compressed weights round the activations to 8 bits.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     try:
         session = onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])

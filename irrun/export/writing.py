@@ -1,4 +1,4 @@
-"""Serialization of ONNX graphs, with weights of more than 2 GB in a file of their own."""
+"""Serialization of ONNX graphs, with weights of more than 2 GB in a separate file."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from irrun.shapes import PartialShape
 
 __all__ = ["EXTERNAL_THRESHOLD", "write_model"]
 
-#: Bytes of weights above which they are written to a file of their own.
+#: Weights of more bytes are written to a separate file.
 EXTERNAL_THRESHOLD = 1_800_000_000
-#: Bytes of a constant that is written to the file of the weights.
+#: Minimum size of constants in the weights file in bytes.
 EXTERNAL_MINIMUM = 1024
-#: The alignment of constants in the file of the weights.
+#: The alignment of constants in the weights file.
 ALIGNMENT = 64
 
 
@@ -33,9 +33,9 @@ def write_model(graph: Graph, model: Model, path: Path, threshold: int = EXTERNA
 
     Args:
         graph: The graph.
-        model: The model that it was made from.
+        model: The source model.
         path: The path of the .onnx file.
-        threshold: Bytes of weights above which they are written to a file of their own, next to the model.
+        threshold: Weights of more bytes are written to a separate file next to the model.
 
     Returns:
         The paths of the files. All of them are written atomically.
@@ -62,7 +62,7 @@ def write_model(graph: Graph, model: Model, path: Path, threshold: int = EXTERNA
 
 
 def _remove_unused(graph: Graph) -> None:
-    """Remove nodes whose outputs nothing uses, such as steps that a later node replaces."""
+    """Remove nodes with unused outputs, such as steps that a later node replaces."""
     used = {id(value) for value in graph.outputs}
     kept = []
     for node in reversed(graph.nodes):
@@ -109,7 +109,7 @@ class _Writer:
     """Builds the protocol buffers of a graph.
 
     Args:
-        data: The file of the weights; None to keep them in the model.
+        data: The weights file; None to keep the weights in the model.
         location: Its name.
     """
 
@@ -124,7 +124,7 @@ class _Writer:
         self.constants: dict[int, str] = {}
 
     def make_unique(self, name: str, taken: set[str]) -> str:
-        """Return a name that is not taken, and take it."""
+        """Return an unused name, and reserve it."""
         unique, count = name or "value", 1
         while unique in taken:
             count += 1
@@ -141,7 +141,7 @@ class _Writer:
         return proto
 
     def write(self, file: BinaryIO, model: Any, graph: Any) -> None:
-        """Write a model, its graph and the initializers one after the other, without copies of the weights.
+        """Write a model, its graph and the initializers one after another, without copying the weights.
 
         Args:
             file: The file.
@@ -243,7 +243,7 @@ class _Writer:
         return str(tensor.name)
 
     def write_external(self, tensor: Any, raw: bytes | memoryview) -> None:
-        """Write the data of a constant to the file of the weights."""
+        """Write the data of a constant to the weights file."""
         assert self.data is not None
         self.data.write(bytes(-self.data.tell() % ALIGNMENT))
         entries = {"location": self.location, "offset": self.data.tell(), "length": len(raw)}
@@ -253,7 +253,7 @@ class _Writer:
 
 
 def _encode_field(number: int, size: int) -> bytes:
-    """Return what precedes a field of a protocol buffer that consists of bytes: its number and their count."""
+    """Return the header of a bytes field in a protocol buffer: its number and length."""
     encoded = bytearray()
     for integer in (number << 3 | 2, size):
         while integer > 127:
@@ -275,7 +275,7 @@ def _get_bytes(value: Value) -> bytes | memoryview:
 
 
 def _make_info(value: Value, prefix: str = "") -> Any:
-    """Return the declaration of a value; dynamic dimensions have names if a prefix is passed."""
+    """Return the declaration of a value; with a prefix, dynamic dimensions get names."""
     return onnx.helper.make_tensor_value_info(
         value.name, ONNX_TYPES[value.type.name], None if value.shape is None else _make_dimensions(value.shape, prefix)
     )

@@ -1,4 +1,4 @@
-"""Beam search with groups, with the order and the scores of OpenVINO GenAI."""
+"""Beam search with groups, with OpenVINO GenAI's order and scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from irrun.generation.config import GenerationConfig
 __all__ = ["Beam", "search_beams"]
 
 Array = np.ndarray[Any, Any]
-#: Score of beams that are equal to the first one at the start.
+#: Score of the other beams at the start, which equal the first one.
 LOWEST = np.finfo(np.float32).min
 
 
@@ -25,7 +25,7 @@ class Beam:
         tokens: The generated tokens.
         score: Sum of their log-probabilities; finished beams divide it by their length.
         row: Row of the last scores.
-        reason: Why it ended: "stop" or "length".
+        reason: Why the sequence ended: "stop" or "length".
     """
 
     tokens: tuple[int, ...] = ()
@@ -60,7 +60,7 @@ def search_beams(
         config: The configuration.
         prompt: The tokens of the prompt.
         logits: Floats [1, vocabulary] after the prompt.
-        run: Gets tokens and the rows that they continue, and gives the next logits.
+        run: Takes tokens and the rows that they continue; returns the next logits.
     """
     size = config.num_beams // config.num_beam_groups
     first = [Beam(), *(Beam(score=LOWEST) for _ in range(size - 1))]
@@ -121,7 +121,7 @@ def _extend(
 
 
 def _is_done(group: _Group, config: GenerationConfig, limit: int) -> bool:
-    """Return whether no beam can become better than the finished ones."""
+    """Return whether no beam can still beat the finished ones."""
     if len(group.finished) < config.num_beams // config.num_beam_groups:
         return False
     if config.stop_criteria == "early":

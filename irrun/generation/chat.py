@@ -1,4 +1,4 @@
-"""The chat template of a folder, with the special tokens that it names."""
+"""The chat template of a folder, with its special tokens."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["ChatFormat"]
 
 
 class ChatFormat:
-    """How messages become one text.
+    """Converts messages to one text.
 
     Args:
         folder: The folder, with chat_template.jinja or tokenizer_config.json.
-        tokenizer: Its tokenizer, whose file may state the template as well.
+        tokenizer: Its tokenizer. Its file may contain the template, too.
 
     Raises:
         InputError: There is no template, or a file is damaged.
@@ -34,7 +34,7 @@ class ChatFormat:
         self._variables = {f"{name}_token": text for name, text in texts.items()}
 
     def render(self, messages: Sequence[Mapping[str, Any]]) -> str:
-        """Return messages as one text, with what precedes an answer.
+        """Return messages as one text, with the prefix of an answer.
 
         Args:
             messages: Messages such as `{"role": "user", "content": "Hello"}`.

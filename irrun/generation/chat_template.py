@@ -1,4 +1,4 @@
-"""Chat templates: messages as one text, as the model was trained to read them."""
+"""Chat templates: messages as one text, in the format that the model was trained on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from irrun.forks import make_lock
 
 __all__ = ["ChatTemplateError", "render_chat"]
 
-#: Seconds that a template may take if the run has no time limit.
+#: Time limit of a template in seconds, if the run has none.
 SECONDS = 10.0
 
 
@@ -32,12 +32,12 @@ def render_chat(
 ) -> str:
     """Return messages as one text.
 
-    Templates are programs, so another process renders them, within limits of time and memory.
+    Templates are programs, so another process renders them, with limits on time and memory.
 
     Args:
-        template: A template of Jinja.
+        template: A Jinja template.
         messages: Messages such as `{"role": "user", "content": "Hello"}`.
-        add_generation_prompt: Whether what precedes an answer is appended.
+        add_generation_prompt: Whether to append the prefix of an answer.
         variables: Further variables, such as "bos_token".
 
     Raises:
@@ -66,7 +66,7 @@ def _to_list(value: Any) -> list[Any]:
 
 
 class _Renderer:
-    """The process that renders templates. It starts with the first request, and after one that it did not survive."""
+    """The process that renders templates. It starts at the first request, and restarts after a crash."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -76,7 +76,7 @@ class _Renderer:
         """Return the answer to a request.
 
         Raises:
-            ChatTemplateError: There is none within the time limit, or the process cannot start.
+            ChatTemplateError: There is no answer within the time limit, or the process cannot start.
             TimeLimitError: The run exceeds its time limit.
         """
         check_time()

@@ -15,9 +15,9 @@ from irrun.generation.folder_files import MAX_TOKEN, read_object
 
 __all__ = ["GenerationConfig"]
 
-#: Most texts that are generated at once.
+#: Maximum number of texts generated at once.
 MAX_TEXTS = 10_000
-#: When beam search ends, with the names that Hugging Face's `early_stopping` has for it.
+#: When beam search ends -> the value of Hugging Face's `early_stopping`.
 STOP_CRITERIA = {"early": True, "heuristic": False, "never": "never"}
 
 
@@ -26,32 +26,32 @@ class GenerationConfig:
     """The options of a generation, with the names and meanings of OpenVINO GenAI's GenerationConfig.
 
     Attributes:
-        max_new_tokens: Largest number of generated tokens; None for the limit of `max_length`.
-        max_length: Largest number of tokens of prompt and text together; None for no limit.
-        min_new_tokens: Smallest number of generated tokens, before which no token ends the text.
-        do_sample: Whether tokens are drawn at random; otherwise, the most probable one is taken.
-        temperature: What scores are divided by before a token is drawn.
-        top_k: Draw from this number of the most probable tokens; 0 for all.
-        top_p: Draw from the most probable tokens whose probabilities sum up to this.
-        min_p: Draw from tokens with at least this share of the largest probability; 0 for all.
-        repetition_penalty: What positive scores of tokens in the prompt or text are divided by.
-        presence_penalty: What is subtracted from the scores of tokens in the text.
-        frequency_penalty: The same, for each occurrence.
+        max_new_tokens: Maximum number of new tokens; None for the limit of `max_length`.
+        max_length: Maximum number of tokens of prompt and text together; None for no limit.
+        min_new_tokens: Minimum number of new tokens; no token ends the text before.
+        do_sample: Whether to sample tokens; otherwise, the most probable token is chosen.
+        temperature: Divisor of scores before sampling.
+        top_k: Sample from this number of most probable tokens; 0 for all.
+        top_p: Sample from the most probable tokens with this total probability.
+        min_p: Sample from tokens with at least this share of the largest probability; 0 for all.
+        repetition_penalty: Divisor of positive scores of tokens in the prompt or text.
+        presence_penalty: Subtracted from the scores of tokens in the text.
+        frequency_penalty: Subtracted for each occurrence of a token in the text.
         stop_strings: Texts that end the generation.
-        include_stop_str_in_output: Whether such a text is part of the result.
+        include_stop_str_in_output: Whether the result includes the stop string.
         stop_token_ids: Tokens that end the generation, besides `eos_token_id`.
         eos_token_id: The token that ends a text; None if there is none.
         ignore_eos: Whether `eos_token_id` and `stop_token_ids` do not end the text. In beam search they always do.
         num_return_sequences: Number of texts for each prompt.
-        num_beams: Number of texts that beam search continues at once; 1 for no beam search.
+        num_beams: Number of beams; 1 for no beam search.
         num_beam_groups: Number of groups of beams.
-        diversity_penalty: What is subtracted from the scores of tokens for each beam of an earlier group with them.
+        diversity_penalty: Subtracted from the score of a token for each beam of an earlier group that chose it.
         length_penalty: Scores of texts are divided by their length to the power of this.
-        no_repeat_ngram_size: Beam search repeats no sequence of this many tokens; 0 for no limit.
-        stop_criteria: Beam search ends when there are enough texts ("early"), when no better one is likely
+        no_repeat_ngram_size: Beam search never repeats a sequence of this many tokens; 0 for no limit.
+        stop_criteria: Beam search ends when there are enough texts ("early"), when a better one is unlikely
             ("heuristic"), or when none is possible ("never").
         echo: Whether the result begins with the prompt.
-        rng_seed: The seed of the random numbers.
+        rng_seed: The seed for sampling.
     """
 
     max_new_tokens: int | None = None
@@ -84,7 +84,7 @@ class GenerationConfig:
         """Check the values.
 
         Raises:
-            InputError: A value is out of range, or does not fit another one.
+            InputError: A value is out of range, or contradicts another one.
         """
         for name, low, high in (
             ("max_new_tokens", 1, math.inf),
@@ -137,8 +137,8 @@ class GenerationConfig:
         else:
             rules = {
                 "beam search does not sample; omit do_sample or num_beams": self.do_sample,
-                "beam search does not provide stop_strings": bool(self.stop_strings),
-                "beam search has no repetition, presence and frequency penalties": penalties != (1, 0, 0),
+                "beam search does not support stop_strings": bool(self.stop_strings),
+                "beam search does not support repetition, presence and frequency penalties": penalties != (1, 0, 0),
                 "num_return_sequences is larger than num_beams": self.num_return_sequences > self.num_beams,
                 "num_beams is not a multiple of num_beam_groups": self.num_beams % self.num_beam_groups != 0,
                 "several num_beam_groups need a diversity_penalty": has_groups and self.diversity_penalty == 0,
@@ -155,11 +155,11 @@ class GenerationConfig:
 
     @property
     def stop_tokens(self) -> frozenset[int]:
-        """The tokens that end a text if `ignore_eos` is not set."""
+        """The tokens that end a text unless `ignore_eos` is set."""
         return frozenset(self.stop_token_ids) | ({self.eos_token_id} if self.eos_token_id is not None else set())
 
     def count_tokens(self, prompt: int) -> int:
-        """Return the largest number of tokens to generate.
+        """Return the maximum number of tokens to generate.
 
         Args:
             prompt: The number of tokens of the prompt.
@@ -187,11 +187,11 @@ class GenerationConfig:
         return cls().replace(read_object(path), str(path))
 
     def replace(self, values: Mapping[str, Any], source: str = "") -> GenerationConfig:
-        """Return a copy with other values. Fields of a file that do not concern the generation are ignored.
+        """Return a copy with other values. Fields of a file that are not generation options are ignored.
 
         Args:
             values: The values, by name.
-            source: The file that they are from; empty if a user states them.
+            source: The file of the values; empty if a user sets them.
 
         Raises:
             InputError: A name is unknown, or a value is out of range.

@@ -1,4 +1,4 @@
-"""Language models that are run token by token, with their key-value caches."""
+"""Language models that run token by token, with their key-value caches."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = ["Decoder", "compile_language_model"]
 
 Array = np.ndarray[Any, Any]
 
-#: Inputs of language models. `beam_idx` is the row of the cache that each row continues.
+#: Inputs of language models. `beam_idx` gives the cache row that each row continues.
 INPUTS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "beam_idx")
-#: Elementwise layers between the matrix product of the scores and the output.
+#: Elementwise layers allowed between the matrix product of the scores and the output.
 AFTER_SCORES = ("Result", "Convert", "Add", "Subtract", "Multiply", "Divide", "Tanh")
-#: What the names of a cache begin with where it is passed from output to input.
+#: Name prefixes of inputs and outputs that carry the cache from one run to the next.
 PAST, PRESENT = "past_key_values", "present"
 
 
 class Decoder:
-    """One or several texts that a language model continues.
+    """One or several texts, continued by a language model.
 
     Its cache is in variables, or in the inputs `past_key_values...` that the outputs `present...` continue. A model
     with neither gets all tokens in each run.
 
     Args:
-        compiled: The model, which `compile_language_model` returns.
-        timeout: Seconds that each run may take.
+        compiled: A model from `compile_language_model`.
+        timeout: Time limit of each run in seconds.
         observers: Called after each instruction.
 
     Attributes:
@@ -69,9 +69,9 @@ class Decoder:
                 variable.state = np.zeros((1, *shape.get_min_shape()[1:]), variable.state.dtype)
 
     def start(self, prompt: Sequence[int]) -> Array:
-        """Return the scores of the token after a prompt, f32 of shape [1, vocabulary].
+        """Return the scores of the next token after a prompt, f32 of shape [1, vocabulary].
 
-        Tokens that the prompt begins with and that this text consists of already, as in a chat, are not computed again.
+        If the prompt begins with the tokens of this text, as in a chat, those tokens are not computed again.
 
         Args:
             prompt: The tokens.
@@ -91,7 +91,7 @@ class Decoder:
         """Return the scores of the next tokens, f32 of shape [rows, vocabulary].
 
         Args:
-            tokens: The new tokens of each row, as many for each.
+            tokens: The new tokens, the same number for each row.
             rows: The row of the last run that each row continues; 0 in the first run.
 
         Raises:
@@ -114,7 +114,7 @@ class Decoder:
             **self._cache,
         }
         inputs = {name: _convert(values[name], spec) for name, spec in self._specs.items()}
-        self._cache = dict.fromkeys(self._cache, np.empty(0))  # only the inputs hold what the run replaces
+        self._cache = dict.fromkeys(self._cache, np.empty(0))  # only the inputs hold the values that the run replaces
         del values
         outputs = self._request.infer(inputs, observers=self.observers, timeout=self._timeout)
         self._cache = {name: outputs[PRESENT + name.removeprefix(PAST)] for name in self._cache}
@@ -122,7 +122,7 @@ class Decoder:
         return scores
 
     def _select_rows(self, rows: list[int]) -> None:
-        """Let the rows of a cache without `beam_idx` be those that are continued."""
+        """Reorder the rows of a cache without `beam_idx`."""
         self._cache = {name: value[rows] for name, value in self._cache.items()}
         for variable in self._variables:
             variable.state = variable.state[rows]
@@ -131,22 +131,22 @@ class Decoder:
 def compile_language_model(model: Model, settings: RunSettings) -> CompiledModel:
     """Compile a language model.
 
-    A cache in inputs and outputs is kept in variables, which grow in place. If the scores are a matrix product, that of
-    the last token alone is computed, as OpenVINO GenAI does.
+    A cache in inputs and outputs moves to variables, which grow in place. If the scores are a matrix product, only the
+    product for the last token is computed, as in OpenVINO GenAI.
 
     Args:
         model: The model.
         settings: How it is compiled.
 
     Raises:
-        ModelError: It has other inputs, no output "logits", or no output for an input of the cache.
+        ModelError: The model has other inputs, no output "logits", or no output for an input of the cache.
     """
     _check(model)
     return settings.compile(_score_last_token(_keep_cache(model)))
 
 
 def _keep_cache(model: Model) -> Model:
-    """Return a model whose cache is in variables of f32; the model itself if its cache has another type."""
+    """Return a model with the cache in f32 variables, or the model itself if its cache has another type."""
     pasts = {_get_name(spec): spec for spec in model.inputs if _get_name(spec).startswith(PAST)}
     presents = {name: spec.layer for spec in model.outputs for name in spec.names}
     changed: dict[int, Layer] = {}
@@ -162,7 +162,7 @@ def _keep_cache(model: Model) -> Model:
 
 
 def _score_last_token(model: Model) -> Model:
-    """Return a model that scores only the last token; the model itself if it computes scores in another way."""
+    """Return a model that scores only the last token, or the model itself if it computes scores in another way."""
     editor = GraphEditor(model.graph)
     layer: Layer | None = next(spec.layer for spec in model.outputs if "logits" in spec.names)
     while layer is not None and not get_card(layer.type, layer.version).multiplies_matrices:
@@ -186,7 +186,7 @@ def _score_last_token(model: Model) -> Model:
 
 
 def _scales_tokens_alike(editor: GraphEditor, layer: Layer) -> bool:
-    """Return whether further inputs of an elementwise layer are constants that are the same for all tokens."""
+    """Return whether the other inputs of an elementwise layer are constants, the same for all tokens."""
     for position in range(1, len(layer.inputs)):
         producer, shape = editor.get_producer(layer, position), layer.inputs[position].shape
         if producer is None or not producer.is_constant or shape is None:
@@ -212,12 +212,12 @@ def _check(model: Model) -> None:
 
 
 def _get_name(spec: TensorSpec) -> str:
-    """Return the name of an input by which its meaning is known, or any other."""
+    """Return the name of an input that identifies its meaning, or any of its names."""
     return next((name for name in spec.names if name in INPUTS or name.startswith(PAST)), spec.any_name)
 
 
 def _make_empty(spec: TensorSpec) -> Array:
-    """Return a cache of no tokens: dynamic dimensions are 0, except the first, the batch."""
+    """Return an empty cache: dynamic dimensions are 0, except the first, the batch."""
     if spec.partial_shape is None or spec.element_type is None:
         raise ModelError(f"the input {spec.any_name} of the language model has no declared shape or type")
     return np.zeros((1, *spec.partial_shape.get_min_shape()[1:]), spec.element_type.dtype)

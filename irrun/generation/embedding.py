@@ -19,25 +19,25 @@ __all__ = ["POOLING_TYPES", "EmbeddingConfig", "TextEmbedder", "embed"]
 
 Array = np.ndarray[Any, Any]
 
-#: How the vectors of the tokens of a text become one.
+#: How the vectors of a text's tokens are combined into one.
 POOLING_TYPES = ("cls", "mean", "last_token")
-#: Names of the inputs of embedding models, and of the output: the vectors of tokens.
+#: Names of an embedding model's inputs, and of its output, the vectors of tokens.
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 OUTPUTS = ("last_hidden_state", "token_embeddings")
 
 
 @dataclass(frozen=True)
 class EmbeddingConfig:
-    """How texts become vectors, with the names and meanings of OpenVINO GenAI's TextEmbeddingPipeline.Config.
+    """The options of embedding, with the names and meanings of OpenVINO GenAI's TextEmbeddingPipeline.Config.
 
     Attributes:
-        max_length: Largest number of tokens, the rest of a text is ignored; None for the limit of the tokenizer.
+        max_length: Maximum number of tokens; the rest of a text is ignored. None for the tokenizer's limit.
         pad_to_max_length: Whether shorter texts are padded to `max_length`.
-        batch_size: The number of texts that are computed together; None for all.
+        batch_size: The number of texts per run; None for all.
         pooling_type: "cls" for the vector of the first token, "mean" for the mean of all tokens, or "last_token".
         normalize: Whether vectors have the length 1.
-        query_instruction: What queries begin with.
-        embed_instruction: What documents begin with.
+        query_instruction: Prefix of queries.
+        embed_instruction: Prefix of documents.
         padding_side: "left" or "right"; None for the side of the tokenizer.
     """
 
@@ -70,11 +70,11 @@ class EmbeddingConfig:
 
 
 class TextEmbedder:
-    """Converts texts to vectors with the models of a folder.
+    """Converts texts to vectors with the models in a folder.
 
     Args:
         folder: The folder with openvino_tokenizer.xml and openvino_model.xml.
-        config: How texts become vectors.
+        config: The options.
         **options: Options of runs, such as `jit`, `threads`, `memory` and `timeout`.
 
     Raises:
@@ -104,10 +104,10 @@ class TextEmbedder:
         self._output = output
 
     def embed_documents(self, texts: Sequence[str]) -> Array:
-        """Return the vectors of texts that are searched, f32 of shape [texts, size].
+        """Return the vectors of documents, f32 of shape [texts, size].
 
         Args:
-            texts: The texts, which begin with `embed_instruction`.
+            texts: The texts; `embed_instruction` is put before each.
 
         Raises:
             InputError: There are no texts.
@@ -116,10 +116,10 @@ class TextEmbedder:
         return self.embed(texts, self.config.embed_instruction)
 
     def embed_query(self, text: str) -> Array:
-        """Return the vector of a text that is searched for, f32 of shape [size].
+        """Return the vector of a query, f32 of shape [size].
 
         Args:
-            text: The text, which begins with `query_instruction`.
+            text: The text; `query_instruction` is put before it.
 
         Raises:
             IrrunError: A layer failed.
@@ -132,7 +132,7 @@ class TextEmbedder:
 
         Args:
             texts: The texts.
-            instruction: What each text begins with.
+            instruction: Prefix of each text.
 
         Raises:
             InputError: There are no texts.
@@ -198,13 +198,13 @@ def embed(
     is_query: bool = False,
     **options: Any,
 ) -> Array:
-    """Convert texts to vectors with the models of a folder; see `TextEmbedder`.
+    """Convert texts to vectors with the models in a folder; see `TextEmbedder`.
 
     Args:
-        folder: The folder that optimum-intel exported.
-        texts: A text, or several.
-        config: How, as a configuration or as its fields: `{"pooling_type": "mean"}`.
-        is_query: Whether texts begin with `query_instruction` instead of `embed_instruction`.
+        folder: A folder exported by optimum-intel.
+        texts: A text, or several texts.
+        config: A configuration, or its fields: `{"pooling_type": "mean"}`.
+        is_query: Whether texts are queries, which get `query_instruction` instead of `embed_instruction`.
         **options: Options of `TextEmbedder`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The JSON files of the folders that optimum-intel exports: special tokens and the chat template."""
+"""The JSON files in folders that optimum-intel exports: special tokens and the chat template."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["MAX_TOKEN", "SpecialTokens", "find_chat_template", "read_object"]
 
 #: Special tokens.
 SPECIAL = ("pad", "bos", "eos")
-#: Largest token.
+#: Maximum token.
 MAX_TOKEN = 2**31 - 1
-#: Files that state the chat template in "chat_template", in the order in which later ones replace earlier ones.
+#: Files with the chat template in "chat_template"; later files take precedence over earlier ones.
 TEMPLATES = ("tokenizer_config.json", "processor_config.json", "chat_template.json")
 
 
@@ -29,7 +29,7 @@ def read_object(path: Path) -> dict[str, Any]:
         path: The file.
 
     Raises:
-        InputError: The file cannot be read, or holds something else.
+        InputError: The file cannot be read, or is not a JSON object.
     """
     if not path.exists():
         return {}
@@ -54,7 +54,7 @@ def find_chat_template(folder: Path) -> str | None:
     template = None
     for name in TEMPLATES:
         found = read_object(folder / name).get("chat_template")
-        if isinstance(found, list):  # several, by name
+        if isinstance(found, list):  # several templates, by name
             named = [entry for entry in found if isinstance(entry, dict) and entry.get("name") == "default"]
             found = named[-1].get("template") if named else None
         template = found if isinstance(found, str) else template
@@ -70,11 +70,11 @@ class SpecialTokens:
 
     Args:
         tokenizer: The tokenizer.
-        folder: Its folder; None if there is none.
+        folder: Its folder, or None.
 
     Attributes:
-        ids: The tokens "pad", "bos" and "eos"; -1 for unknown ones.
-        texts: Their texts; empty for unknown ones.
+        ids: The tokens "pad", "bos" and "eos"; -1 if unknown.
+        texts: Their texts; empty if unknown.
 
     Raises:
         InputError: A file is damaged.

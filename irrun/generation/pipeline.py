@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["GeneratedText", "TextGenerator", "count_overlap", "generate"]
 
-#: The names of language models, in the order in which they are looked for.
+#: The names of language models, in order of precedence.
 MODELS = ("openvino_language_model.xml", "openvino_model.xml", "model.xml")
-#: What an incomplete character looks like. It may be completed by the next token.
+#: The replacement of an incomplete character, which the next token may complete.
 INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
-#: Number of tokens that are decoded with the next one, and of those after which the oldest are not any more.
+#: Number of tokens decoded together with the next one, and number above which the oldest are dropped.
 CONTEXT, MAX_CONTEXT = 8, 32
 
 
@@ -41,17 +41,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class GeneratedText:
-    """A text that a model generated.
+    """A generated text.
 
     Attributes:
-        prompt: What it continues.
+        prompt: The prompt.
         text: The text.
-        tokens: The tokens, with the one that ended the text.
+        tokens: The tokens, including the one that ended the text.
         prompt_tokens: The number of tokens of the prompt.
-        reason: Why it ended: "stop" (a token or a stop string) or "length".
+        reason: Why the text ended: "stop" (a token or a stop string) or "length".
         first_seconds: Seconds until the first token.
         seconds: Seconds of the generation.
-        score: The sum of the logarithms of the probabilities of the tokens, which beam search divides by a power of
+        score: The sum of the tokens' log-probabilities, which beam search divides by a power of
             their number; None for greedy search.
         alternatives: The other texts, if `num_return_sequences` is larger than 1. The first text has the best score.
     """
@@ -74,7 +74,7 @@ class GeneratedText:
 
 
 class TextGenerator:
-    """Continues texts with the models of a folder.
+    """Continues texts with the models in a folder.
 
     The language model has the input `input_ids`, any of `attention_mask`, `position_ids`, `token_type_ids` and
     `beam_idx`, and the output `logits`. Its key-value cache is in variables, as optimum-intel exports it, or in the
@@ -82,10 +82,10 @@ class TextGenerator:
 
     Args:
         folder: The folder with openvino_tokenizer.xml, openvino_detokenizer.xml and openvino_model.xml.
-        **options: Options of runs, such as `jit`, `threads`, `memory`, and the `timeout` of each token.
+        **options: Options of runs, such as `jit`, `threads`, `memory`, and `timeout` per token.
 
     Attributes:
-        config: The configuration in generation_config.json, with the end of texts that the tokenizer states.
+        config: The configuration in generation_config.json, with the end-of-text tokens of the tokenizer.
 
     Raises:
         InputError: A file is missing.
@@ -115,13 +115,13 @@ class TextGenerator:
 
         Args:
             text: The text.
-            add_special_tokens: Whether the tokens at the begin and the end of texts are added.
+            add_special_tokens: Whether to add the tokens at the start and the end of texts.
         """
         tokens, _ = self._tokenizer.encode([text], TokenizerOptions(add_special_tokens=add_special_tokens))
         return [int(token) for token in tokens[0]]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens. Special tokens are left out."""
+        """Return the text of tokens. Special tokens are omitted."""
         return self._tokenizer.decode(np.array([tokens], np.int64))[0]
 
     def generate(
@@ -136,12 +136,12 @@ class TextGenerator:
 
         Args:
             prompt: The text, or its tokens.
-            config: How; by default, `config` of the generator.
-            streamer: Called with each part of the text as soon as it is known. The generation ends if it returns True.
+            config: The options; by default, `config` of the generator.
+            streamer: Called with each part of the text as soon as it is known. If it returns True, the text ends.
             observers: Called after each layer of the language model.
 
         Raises:
-            InputError: The prompt has no tokens, nothing limits the length, or several texts are streamed.
+            InputError: The prompt has no tokens, nothing limits the length, or several texts would be streamed.
             IrrunError: A layer failed.
         """
         return self._generate(prompt, config, streamer, Decoder(self._model, self._settings.timeout, observers))
@@ -191,13 +191,13 @@ class TextGenerator:
         *,
         observers: Sequence[Observer] = (),
     ) -> GeneratedText:
-        """Answer the last message of a chat. The prompt is what the chat template of the folder makes of the messages.
+        """Answer the last message of a chat. The folder's chat template converts the messages to a prompt.
 
-        The cache is kept, so that messages which continue the last ones are computed alone.
+        The cache is kept, so if messages continue the previous chat, only the new ones are computed.
 
         Args:
             messages: Messages such as `{"role": "user", "content": "Hello"}`.
-            config: As for `generate`, like the following.
+            config: As for `generate`.
             streamer: Called with each part of the text.
             observers: Called after each layer of the language model.
 
@@ -222,7 +222,7 @@ class TextGenerator:
 
 @dataclass
 class _Sequence:
-    """A text while it is generated."""
+    """A text that is being generated."""
 
     writer: _Writer
     tokens: list[int] = field(default_factory=list)
@@ -231,7 +231,7 @@ class _Sequence:
 
 
 class _Writer:
-    """Passes the parts of a text on as soon as no later token changes them.
+    """Passes on parts of a text as soon as no later token can change them.
 
     Args:
         generator: Decodes tokens.
@@ -254,7 +254,7 @@ class _Writer:
         self._pass_on(self._prefix)
 
     def write(self, token: int) -> bool:
-        """Pass on what is new, and return whether the text ends."""
+        """Pass on the new part, and return whether the text ends."""
         if self._streamer is None and not self._stops:
             return False
         before = len(self._parts.text)
@@ -281,7 +281,7 @@ class _Writer:
 
 
 class _Decoding:
-    """The text of tokens that are added one by one. A few are decoded with each of them, not all.
+    """The text of tokens that are added one by one. Each new token is decoded with a few previous ones only.
 
     Args:
         decode: Returns the text of tokens.
@@ -290,12 +290,12 @@ class _Decoding:
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         self._decode = decode
         self._tokens: list[int] = []
-        self._known = ""  # the text before that of `_tokens`
-        self._skipped = 0  # length of the text of `_tokens` that is part of `_known`
+        self._known = ""  # the text before the text of `_tokens`
+        self._skipped = 0  # length of the part of the text of `_tokens` that is in `_known`
         self.text = ""
 
     def add(self, token: int) -> str:
-        """Return the text with another token."""
+        """Add a token and return the text."""
         self._tokens.append(token)
         text = self._decode(self._tokens)
         self.text = self._known + text[self._skipped :]
@@ -313,8 +313,8 @@ def _sample(
     """Continue texts of one prompt, token by token.
 
     Args:
-        sequences: The texts, without tokens.
-        config: How.
+        sequences: The texts, still without tokens.
+        config: The options.
         prompt: The tokens of the prompt.
         scores: Scores of the first token, f32 of shape [1, vocabulary].
         decoder: Computes further scores.
@@ -373,17 +373,17 @@ def generate(
     streamer: Callable[[str], object] | None = None,
     **options: Any,
 ) -> GeneratedText | list[GeneratedText]:
-    """Continue texts with the models of a folder; see `TextGenerator`.
+    """Continue texts with the models in a folder; see `TextGenerator`.
 
     Args:
-        folder: The folder that optimum-intel exported.
-        prompts: A text, or several.
-        config: How, as a configuration or as changes of the folder's one: `{"max_new_tokens": 100}`.
-        streamer: Called with each part of the text as soon as it is known. A text ends if it returns True.
+        folder: A folder exported by optimum-intel.
+        prompts: A text, or several texts.
+        config: A configuration, or changes to the folder's configuration: `{"max_new_tokens": 100}`.
+        streamer: Called with each part of the text as soon as it is known. If it returns True, the text ends.
         **options: Options of `TextGenerator`.
 
     Returns:
-        The text, or a list of as many texts as there are prompts.
+        The text, or a list with a text for each prompt.
 
     Raises:
         IrrunError: A file is missing or damaged, an option is out of range, or a layer failed.

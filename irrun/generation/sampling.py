@@ -16,11 +16,11 @@ Array = np.ndarray[Any, Any]
 
 
 class Sampler:
-    """Chooses the tokens of a text, or of several that continue one prompt.
+    """Chooses the tokens of a text, or of several texts that continue one prompt.
 
-    Random numbers are the outputs of std::mt19937 with the seed of the configuration, and candidates have the order
-    that OpenVINO GenAI gives them, so that it draws the same tokens from the same scores. Several texts share their
-    penalties and random numbers, as there.
+    Random numbers are the outputs of std::mt19937 with the seed of the configuration, and candidates are in the order
+    of OpenVINO GenAI, so the same scores give the same tokens. As in OpenVINO GenAI, several texts share penalties and
+    random numbers.
 
     Args:
         config: The configuration.
@@ -48,7 +48,7 @@ class Sampler:
 
         Args:
             scores: f32 of shape [vocabulary].
-            length: The number of tokens of the texts so far.
+            length: The current number of tokens in each text.
             count: How many tokens to choose.
         """
         scores = self._penalize(np.array(scores, np.float32), length)
@@ -94,19 +94,19 @@ class Sampler:
         return int(tokens[index]), float(np.log(weights[index] / sums[-1]))
 
     def _make_uniform(self) -> np.float32:
-        """Return a number in [0, 1) as std::uniform_real_distribution<float> makes it."""
+        """Return a number in [0, 1) as std::uniform_real_distribution<float> does."""
         number = np.float32(self._random.randint(0, 1 << 32, dtype=np.uint32)) / np.float32(2**32)
         return min(number, np.nextafter(np.float32(1), np.float32(0)))
 
 
 def _select_largest(scores: Array, count: int) -> list[int]:
-    """Return the positions of the largest scores, in the order of the heap in which the C++ library collects them.
+    """Return the positions of the largest scores, in the order of the C++ library's heap.
 
     The order decides which token a random number selects.
 
     Args:
         scores: f32 of shape [vocabulary].
-        count: How many.
+        count: The number of scores.
     """
     heap = list(range(count))
     values = scores.tolist()
@@ -126,7 +126,7 @@ def _select_largest(scores: Array, count: int) -> list[int]:
 
 
 def _sift(heap: list[int], values: list[float], hole: int, count: int, item: int) -> None:
-    """Fill a hole of a heap of the smallest values: move it to a leaf, and let the item rise from there."""
+    """Fill a hole of a min-heap: move the hole to a leaf, and let the item rise from there."""
     top = hole
     while (child := 2 * hole + 2) < count:
         if values[heap[child]] > values[heap[child - 1]]:

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 #: Samples per second.
 RATE = 16000
-#: The largest sizes of features.
+#: Maximum sizes of features.
 MAX_SIZES = {
     "feature_size": 1024,
     "sampling_rate": 192_000,
@@ -32,7 +32,7 @@ MAX_SIZES = {
 
 
 def read_sound(path: str | os.PathLike[str], rate: int = RATE) -> Array:
-    """Read a WAV file with PCM of 8, 16, 24 or 32 bits, as one channel.
+    """Read a WAV file with 8, 16, 24 or 32-bit PCM samples as one channel.
 
     Channels are averaged. A file with another sampling rate is resampled in the frequency domain: frequencies that the
     new rate cannot represent are removed, the others stay as they are.
@@ -45,7 +45,7 @@ def read_sound(path: str | os.PathLike[str], rate: int = RATE) -> Array:
         f32 of shape [samples], from -1 to 1.
 
     Raises:
-        InputError: The file cannot be read, is not such a file, or has no samples.
+        InputError: The file cannot be read, is in another format, or has no samples.
     """
     try:
         with Path(path).open("rb") as file, wave.open(file) as reader:
@@ -54,7 +54,7 @@ def read_sound(path: str | os.PathLike[str], rate: int = RATE) -> Array:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     except (wave.Error, EOFError, ValueError, ArithmeticError) as error:
-        reason = str(error) or "it ends too early"
+        reason = str(error) or "the file is truncated"
         raise InputError(f"{path} is not a WAV file with PCM samples: {reason}") from None
     if width not in (1, 2, 3, 4) or channels < 1 or found < 1:
         raise InputError(f"{path} has {8 * width} bits, {channels} channels and {found} Hz, which is not supported")
@@ -66,7 +66,7 @@ def read_sound(path: str | os.PathLike[str], rate: int = RATE) -> Array:
 
 
 def _decode(content: bytes, width: int) -> Array:
-    """Return samples of some bytes as f64 from -1 to 1."""
+    """Convert the bytes of samples to f64 from -1 to 1."""
     if width == 1:
         return np.frombuffer(content, np.uint8) / 128.0 - 1
     padded = np.zeros((len(content) // width, 4), np.uint8)
@@ -85,17 +85,17 @@ def _resample(values: Array, old: int, new: int) -> Array:
 
 @dataclass(frozen=True)
 class FeatureExtractor:
-    """Computes logarithms of the energy of sounds in frequency bands, as Whisper was trained to read them.
+    """Computes log-mel features of sounds, as Whisper expects them.
 
     Attributes:
         feature_size: The number of bands.
         sampling_rate: Samples per second.
         hop_length: Samples between two frames.
         n_fft: Samples of a frame.
-        chunk_length: Seconds that the model reads at once.
-        nb_max_frames: Frames that the model reads at once.
-        reflects_end: Whether the end of a sound of that length or more is mirrored, as in the training of Whisper, or
-            silence follows, as in OpenVINO GenAI. At most the last two frames differ.
+        chunk_length: The window of the model in seconds.
+        nb_max_frames: The window of the model in frames.
+        reflects_end: Whether the end of a recording of at least that length is mirrored, as in Whisper's training, or
+            followed by silence, as in OpenVINO GenAI. At most the last two frames differ.
     """
 
     feature_size: int = 80
@@ -122,7 +122,7 @@ class FeatureExtractor:
     def extract(self, samples: Array) -> Array:
         """Return the features of a sound, f32 of shape [bands, frames].
 
-        A sound shorter than the model reads at once is continued by silence.
+        A sound shorter than the window is padded with silence.
 
         Args:
             samples: f32 of shape [samples], from -1 to 1.
@@ -148,7 +148,7 @@ class FeatureExtractor:
         window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(self.n_fft) / self.n_fft)
         filters = make_filters(self.feature_size, self.n_fft, self.sampling_rate)
         features = np.empty((self.feature_size, count))
-        for start in range(0, count, 1000):  # bounds the memory
+        for start in range(0, count, 1000):  # limits the memory
             spectrum = np.fft.rfft(frames[start : start + 1000] * window)
             features[:, start : start + 1000] = filters @ (spectrum.real**2 + spectrum.imag**2).T
         logarithms: Array = np.log10(np.maximum(features, 1e-10))

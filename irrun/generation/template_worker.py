@@ -1,4 +1,4 @@
-"""The process that renders chat templates, which are programs from untrusted files.
+"""The process that renders chat templates. Templates are programs from untrusted files.
 
 It is a script, not a module of irrun, so that it starts fast. Each line of standard input is a request in JSON, and
 each line of standard output the answer: {"text": ...}, {"refused": ...}, or {"missing": true} without Jinja.
@@ -9,18 +9,18 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    del sys.path[0]  # the folder of this file, whose modules have common names
+    del sys.path[0]  # the folder of this file; its modules have common names
 
 import datetime
 import json
 import signal
 from typing import Any
 
-#: Bytes that a template may take.
+#: Memory limit of a template in bytes.
 MEMORY = 512 << 20
-#: Longest text, in characters.
+#: Maximum length of the text in characters.
 MAX_TEXT = 1 << 24
-#: Longest message of an error, in characters.
+#: Maximum length of an error message in characters.
 MAX_MESSAGE = 300
 
 
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def make_environment() -> Any:
-    """Return what templates see.
+    """Return the environment of templates.
 
     Raises:
         ImportError: Jinja is not installed.
@@ -63,7 +63,7 @@ def make_environment() -> Any:
 
 
 def limit_memory() -> None:
-    """Limit the memory of this process, where the system can."""
+    """Limit the memory of this process, if the system supports it."""
     try:
         import resource
         from pathlib import Path
@@ -81,7 +81,7 @@ def render(environment: Any, template: str, variables: dict[str, Any]) -> dict[s
     try:
         text: str = environment.from_string(template).render(variables)
         if len(text) > MAX_TEXT:
-            return {"refused": f"its text has {len(text)} characters, expected at most {MAX_TEXT}"}
+            return {"refused": f"the text has {len(text)} characters, expected at most {MAX_TEXT}"}
     except MemoryError:
         return {"refused": f"it takes more than {MEMORY >> 20} MiB"}
     except Exception as error:  # whatever a template raises

@@ -20,13 +20,13 @@ Array = np.ndarray[Any, Any]
 
 
 class _TokenObserver:
-    """Counts the runs of a model: the first computes the first token.
+    """Counts the runs of a model. The first run computes the first token.
 
     Args:
         model: The language model.
 
     Attributes:
-        token: The number of the token that is computed, from 0.
+        token: The number of the current token, from 0.
     """
 
     def __init__(self, model: Model) -> None:
@@ -45,10 +45,10 @@ class _TokenObserver:
 
 
 class TokenCheck(_TokenObserver):
-    """Looks for the first layer that makes NaN or infinities of finite inputs.
+    """Finds the first layer that produces NaN or infinities from finite inputs.
 
     Attributes:
-        finding: A description of what was found, or None.
+        finding: A description of the finding, or None.
     """
 
     finding: str | None = None
@@ -66,16 +66,16 @@ class TokenCheck(_TokenObserver):
             count = sum(int(np.count_nonzero(test(value))) for value in made)
             if count and not any(test(value).any() for value in received):
                 key = self._table.get_key(layer, scope)
-                self.finding = f"token {self.token}: {key} ({layer.type}) makes {count} {name} elements"
+                self.finding = f"token {self.token}: {key} ({layer.type}) produces {count} {name} elements"
                 return
 
 
 class TokenTrace(_TokenObserver):
-    """Writes a line of JSON for each output of each layer.
+    """Writes a JSON line for each output of each layer.
 
     Args:
         model: The language model.
-        file: Where to write.
+        file: The file to write to.
     """
 
     def __init__(self, model: Model, file: IO[str]) -> None:

@@ -1,4 +1,4 @@
-"""Tokenizer and detokenizer of a folder, with the options that OpenVINO GenAI sets at run time."""
+"""The tokenizer and detokenizer of a folder, with the options that OpenVINO GenAI sets at run time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["TextTokenizer", "TokenizerOptions", "find_file"]
 Array = np.ndarray[Any, Any]
 
 TOKENIZER, DETOKENIZER = "openvino_tokenizer.xml", "openvino_detokenizer.xml"
-#: The length of texts that are not truncated.
+#: The length limit of texts that are not truncated.
 NO_LIMIT = 2**31 - 65
 
 
@@ -33,14 +33,14 @@ def find_file(folder: Path, *names: str) -> Path:
     """Return the first file that exists.
 
     Args:
-        folder: Where to look for it.
+        folder: The folder to search.
         names: Names of files.
 
     Raises:
         InputError: There is no such folder or file.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder; expected one with {' or '.join(names)}")
+        raise InputError(f"{folder} is not a folder; expected a folder with {' or '.join(names)}")
     for name in names:
         if (folder / name).exists():
             return folder / name
@@ -49,12 +49,12 @@ def find_file(folder: Path, *names: str) -> Path:
 
 @dataclass(frozen=True)
 class TokenizerOptions:
-    """How texts become tokens, with the names and meanings of OpenVINO GenAI's Tokenizer.
+    """The options of tokenization, with the names and meanings of OpenVINO GenAI's Tokenizer.
 
     Attributes:
         add_special_tokens: Whether tokens such as [CLS] and [SEP] are added.
         truncation: Whether texts are truncated to `max_length`.
-        max_length: Largest number of tokens; None for the tokenizer's own limit.
+        max_length: Maximum number of tokens; None for the tokenizer's own limit.
         pad_to_max_length: Whether shorter texts are padded to `max_length`.
         padding_side: "left" or "right"; None for the tokenizer's own side.
     """
@@ -81,9 +81,9 @@ class TextTokenizer:
     """Converts texts to tokens and back.
 
     Args:
-        tokenizer: The tokenizer; None if texts are not converted.
-        detokenizer: The detokenizer; None if tokens are not converted.
-        settings: How both are compiled.
+        tokenizer: The tokenizer, or None if texts need not be converted.
+        detokenizer: The detokenizer, or None if tokens need not be converted.
+        settings: The settings for compiling both.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class TextTokenizer:
 
         Args:
             folder: The folder.
-            settings: How models are compiled.
-            decodes: Whether the detokenizer is read too.
+            settings: The settings for compiling models.
+            decodes: Whether to read the detokenizer, too.
 
         Raises:
             InputError: A file is missing.
@@ -127,7 +127,7 @@ class TextTokenizer:
         return None
 
     def get_token(self, name: str) -> int | None:
-        """Return an entry of `rt_info` that is a token, or None.
+        """Return a token in `rt_info`, or None.
 
         Args:
             name: The name, such as "eos_token_id".
@@ -142,17 +142,17 @@ class TextTokenizer:
 
         Args:
             texts: The texts.
-            options: How they become tokens.
+            options: The options.
             pairs: The second text of each pair.
 
         Raises:
-            InputError: There is no tokenizer, or it does not take pairs.
+            InputError: There is no tokenizer, or it does not support pairs.
             IrrunError: A layer failed.
         """
         if self.tokenizer is None:
             raise InputError("there is no tokenizer")
         if pairs is not None and not self.takes_pairs:
-            raise InputError("the tokenizer does not take pairs of texts")
+            raise InputError("the tokenizer does not support pairs of texts")
         options = options or TokenizerOptions()
         if options not in self._compiled:
             self._compiled[options] = self._settings.compile(_apply(self.tokenizer, options))
@@ -167,7 +167,7 @@ class TextTokenizer:
 
         Args:
             rows: i64 of shape [texts, tokens].
-            skip_special_tokens: Whether special tokens are left out.
+            skip_special_tokens: Whether to omit special tokens.
 
         Raises:
             InputError: There is no detokenizer.
@@ -185,7 +185,7 @@ class TextTokenizer:
 
 
 def _apply(model: Model, options: TokenizerOptions) -> Model:
-    """Return a tokenizer with constants that the options state."""
+    """Return a tokenizer with the options as constants."""
     editor = GraphEditor(model.graph)
     segments = editor.graph.find_layers("CombineSegments")
     limit = _set_length(editor, segments[-1], options) if segments else options.max_length
@@ -202,7 +202,7 @@ def _apply(model: Model, options: TokenizerOptions) -> Model:
 
 
 def _set_length(editor: GraphEditor, segments: Layer, options: TokenizerOptions) -> int | None:
-    """Set which special tokens a tokenizer adds and where it truncates, and return the largest number of tokens.
+    """Set which special tokens a tokenizer adds and where it truncates; return the maximum number of tokens.
 
     The inputs of CombineSegments are begins, ends and elements of each segment. Ends of special tokens are constants.
     """
@@ -229,16 +229,16 @@ def _set_length(editor: GraphEditor, segments: Layer, options: TokenizerOptions)
 
 
 def _find_limit(editor: GraphEditor) -> tuple[Layer, int, int] | None:
-    """Return the layer that truncates, its input that is the limit, and the limit; or None."""
+    """Return the layer that truncates, the input that gives the limit, and the limit; or None."""
     for layer in editor.graph.layers:
         if layer.type == "Truncate":
             position = len(layer.inputs) - 3
-        elif layer.type == "Minimum":  # as older tokenizers truncate
+        elif layer.type == "Minimum":  # older tokenizers truncate like this
             position = 1
         else:
             continue
         producer = editor.get_producer(layer, position)
-        if producer is not None and producer.type == "Select":  # of the limit and none
+        if producer is not None and producer.type == "Select":  # selects the limit or none
             producer = editor.get_producer(producer, 1)
         if producer is not None and producer.constant is not None:
             value = producer.constant.to_array()
@@ -251,11 +251,11 @@ def _keep_special_tokens(model: Model) -> Model:
     """Return a detokenizer that keeps special tokens.
 
     Raises:
-        UnsupportedError: It is of a release that states them as an attribute.
+        UnsupportedError: It comes from a release that stores them as an attribute.
     """
     editor = GraphEditor(model.graph)
     for layer in editor.graph.find_layers("VocabDecoder")[:1]:
         if len(layer.inputs) < 5:
-            raise UnsupportedError("the detokenizer cannot keep special tokens; it is of an older release")
+            raise UnsupportedError("the detokenizer cannot keep special tokens; it comes from an older release")
         editor.set_input(layer, 4, editor.add_constant(np.empty(0, np.int32), "skip_tokens", "i32"))
     return replace(model, graph=editor.finish())

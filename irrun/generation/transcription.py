@@ -26,31 +26,31 @@ __all__ = ["Segment", "SpeechRecognizer", "Transcript", "TranscriptionConfig", "
 
 Array = np.ndarray[Any, Any]
 
-#: What an incomplete character looks like. It may be completed by the next token.
+#: The replacement of an incomplete character, which the next token may complete.
 INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
-#: Inputs of the decoder. `beam_idx` is the row of the cache that each row continues.
+#: Inputs of the decoder. `beam_idx` gives the cache row that each row continues.
 INPUTS = ("input_ids", "encoder_hidden_states", "cache_position", "beam_idx")
 
 
 @dataclass(frozen=True)
 class TranscriptionConfig:
-    """How speech becomes text, with the names and meanings of OpenVINO GenAI's WhisperGenerationConfig.
+    """The options of transcription, with the names and meanings of OpenVINO GenAI's WhisperGenerationConfig.
 
     Attributes:
         language: The language of the speech, such as "en"; None to detect it.
-        task: "transcribe", or "translate" for a text in English.
+        task: "transcribe", or "translate" for English text.
         return_timestamps: Whether the text is divided into segments with times.
-        initial_prompt: A text that precedes the speech, for the spelling of names.
-        hotwords: The same, for each part of a long sound.
-        decoder_start_token_id: The token that a text begins with.
+        initial_prompt: A text placed before the speech, such as the spelling of names.
+        hotwords: The same, for every window of a long recording.
+        decoder_start_token_id: The first token of a text.
         transcribe_token_id: The token of the task "transcribe".
         translate_token_id: The token of the task "translate".
-        prev_sot_token_id: The token that precedes `initial_prompt` and `hotwords`.
-        no_timestamps_token_id: The token before texts without times. Tokens above it are times.
-        begin_suppress_tokens: Tokens that no text begins with.
-        suppress_tokens: Tokens that no text contains.
-        max_initial_timestamp_index: The largest first time, in steps of 0.02 s.
-        is_multilingual: Whether the model knows languages and tasks.
+        prev_sot_token_id: The token before `initial_prompt` and `hotwords`.
+        no_timestamps_token_id: The token before texts without times. Tokens above it are timestamps.
+        begin_suppress_tokens: Tokens that cannot begin a text.
+        suppress_tokens: Tokens that are never chosen.
+        max_initial_timestamp_index: Maximum first timestamp, in steps of 0.02 s.
+        is_multilingual: Whether the model supports several languages and tasks.
         lang_to_id: The tokens of languages, such as "<|en|>".
         generation: How tokens are chosen.
     """
@@ -119,7 +119,7 @@ class TranscriptionConfig:
         return cls(generation=GenerationConfig.read(folder)).replace(found)
 
     def replace(self, values: Mapping[str, Any]) -> TranscriptionConfig:
-        """Return a copy with other values; names of `GenerationConfig` are passed on to it.
+        """Return a copy with other values, including values of `GenerationConfig`.
 
         Args:
             values: The values, by name.
@@ -141,7 +141,7 @@ class TranscriptionConfig:
         config = replace(self, **changes)
         check_choice("task", config.task, (None, "transcribe", "translate"))
         if not config.is_multilingual and (config.language is not None or config.task is not None):
-            raise InputError("the model knows English only: language and task cannot be chosen")
+            raise InputError("the model supports English only: language and task cannot be chosen")
         if config.language is not None:
             config.find_language()
         return config
@@ -150,12 +150,12 @@ class TranscriptionConfig:
         """Return the token of `language`.
 
         Raises:
-            InputError: The model does not know it.
+            InputError: The model does not support it.
         """
         token = self.lang_to_id.get(f"<|{self.language}|>", self.lang_to_id.get(str(self.language)))
         if token is None:
             known = ", ".join(name.strip("<|>") for name in sorted(self.lang_to_id)) or "none"
-            raise InputError(f"the model does not know the language {self.language!r}; it knows {known}")
+            raise InputError(f"the model does not support the language {self.language!r}; it supports {known}")
         return token
 
 
@@ -164,8 +164,8 @@ class Segment:
     """A part of a text.
 
     Attributes:
-        start: When it begins, in seconds.
-        end: When it ends; -1 if the model does not say.
+        start: The start in seconds.
+        end: The end in seconds; -1 if the model does not give it.
         text: The text.
     """
 
@@ -176,15 +176,15 @@ class Segment:
 
 @dataclass(frozen=True)
 class Transcript:
-    """The text of speech.
+    """A transcript.
 
     Attributes:
         text: The text.
         language: The language of the speech, such as "en".
-        segments: Its parts, if times were asked for.
+        segments: The segments, if timestamps were requested.
         tokens: The tokens, without times.
-        duration: The seconds of the sound.
-        seconds: The seconds that it took.
+        duration: The duration of the recording in seconds.
+        seconds: The computation time in seconds.
     """
 
     text: str
@@ -196,14 +196,14 @@ class Transcript:
 
 
 class SpeechRecognizer:
-    """Writes down speech with the models of a folder.
+    """Transcribes speech with the models in a folder.
 
     The decoder is openvino_decoder_model.xml. It keeps its key-value cache in variables, as optimum-intel exports it;
-    a decoder without variables computes all tokens anew in each step.
+    a decoder without variables recomputes all tokens in each step.
 
     Args:
         folder: The folder with openvino_encoder_model.xml, openvino_decoder_model.xml and a tokenizer.
-        **options: Options of runs, such as `jit`, `threads`, `memory`, and the `timeout` of each run.
+        **options: Options of runs, such as `jit`, `threads`, `memory`, and `timeout` per run.
 
     Attributes:
         config: The configuration in generation_config.json.
@@ -225,7 +225,7 @@ class SpeechRecognizer:
         if self.config.generation.eos_token_id is None and not self.config.generation.stop_token_ids:
             token = self.tokenizer.get_token("eos_token_id")
             if token is None:
-                raise InputError(f"{path} does not state the token that ends a text: eos_token_id")
+                raise InputError(f"{path} has no eos_token_id, the token that ends a text")
             self.config = self.config.replace({"eos_token_id": token})
         values = read_object(path / "preprocessor_config.json")
         sizes = {name: values[name] for name in MAX_SIZES if name in values}
@@ -243,17 +243,17 @@ class SpeechRecognizer:
         config: TranscriptionConfig | None = None,
         streamer: Callable[[list[int]], object] | None = None,
     ) -> Transcript:
-        """Write down speech.
+        """Transcribe speech.
 
-        A sound longer than the model reads at once, which is 30 s, is divided where a segment ends.
+        A recording that is longer than the model's window of 30 s is divided at the ends of segments.
 
         Args:
             samples: f32 of shape [samples], from -1 to 1, with the sampling rate of `extractor`.
-            config: How; by default, `config` of the recognizer.
-            streamer: Called with new tokens. The text ends if it returns True.
+            config: The options; by default, `config` of the recognizer.
+            streamer: Called with new tokens. If it returns True, the text ends.
 
         Raises:
-            InputError: The sound is too short, or has infinite values.
+            InputError: The recording is too short, or contains infinite values.
             IrrunError: A layer failed.
         """
         start = time.perf_counter()
@@ -301,11 +301,11 @@ class SpeechRecognizer:
         )
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens. Special tokens are left out."""
+        """Return the text of tokens. Special tokens are omitted."""
         return self.tokenizer.decode(np.array([tokens], np.int64).reshape(1, -1))[0]
 
     def _encode_context(self, text: str | None, config: TranscriptionConfig) -> list[int]:
-        """Return the tokens of a text that precedes the speech."""
+        """Return the tokens of a text placed before the speech."""
         if not text:
             return []
         tokens, _ = self.tokenizer.encode([f" {text}"], TokenizerOptions(add_special_tokens=False))
@@ -327,7 +327,7 @@ class SpeechRecognizer:
             language = config.find_language()
         else:
             if not config.lang_to_id:
-                raise InputError("generation_config.json does not state the tokens of languages: lang_to_id")
+                raise InputError("generation_config.json has no lang_to_id, the tokens of languages")
             scores = self._run(self._decoder.create_infer_request(), states, 0, [start])
             self._check_tokens(config.lang_to_id.values(), scores)
             language = max(config.lang_to_id.values(), key=lambda token: scores[token])
@@ -343,7 +343,7 @@ class SpeechRecognizer:
         has_times: bool,
         streamer: Callable[[list[int]], object] | None,
     ) -> tuple[list[int], bool]:
-        """Return the tokens that continue forced tokens, and whether the streamer ended them."""
+        """Continue forced tokens; return the new tokens, and whether the streamer ended the text."""
         generation = config.generation
         if generation.max_new_tokens is None and generation.max_length is None:
             generation = generation.replace({"max_length": self._target_positions})
@@ -378,7 +378,7 @@ class SpeechRecognizer:
         return scores
 
     def _suppress(self, scores: Array, tokens: Sequence[int], config: TranscriptionConfig, has_times: bool) -> None:
-        """Set the scores of tokens that must not follow to -infinity."""
+        """Set the scores of disallowed tokens to -infinity."""
         suppressed = [*config.suppress_tokens, *(config.begin_suppress_tokens if not tokens else ())]
         self._check_tokens(suppressed, scores)
         scores[suppressed] = -np.inf
@@ -399,7 +399,7 @@ class SpeechRecognizer:
         if not tokens:
             scores[:begin] = -np.inf
             scores[begin + config.max_initial_timestamp_index + 1 :] = -np.inf
-        with np.errstate(invalid="ignore"):  # all may be suppressed
+        with np.errstate(invalid="ignore"):  # all tokens may be suppressed
             exponentials = np.exp(scores - scores.max())
         if exponentials[begin:].sum(dtype=np.float32) > exponentials[:begin].max():
             scores[:begin] = -np.inf  # a time is more probable than any text
@@ -408,22 +408,22 @@ class SpeechRecognizer:
         wrong = [token for token in tokens if not 0 <= token < len(scores)]
         if wrong:
             raise ModelError(
-                f"generation_config.json states the token {wrong[0]}, and the decoder has {len(scores)} tokens",
+                f"generation_config.json contains the token {wrong[0]}, but the decoder has {len(scores)} tokens",
                 path=self._decoder.model.path,
             )
 
     def _divide(
         self, tokens: Sequence[int], config: TranscriptionConfig, offset: float
     ) -> tuple[list[Segment], list[int], int]:
-        """Divide tokens at times.
+        """Divide tokens at timestamps.
 
         Args:
             tokens: The tokens of a chunk.
             config: The configuration.
-            offset: When the chunk begins, in seconds.
+            offset: The start of the chunk in seconds.
 
         Returns:
-            The segments, their tokens, and the number of frames until the next chunk begins.
+            The segments, their tokens, and the number of frames to the start of the next chunk.
         """
         begin, width = config.no_timestamps_token_id + 1, self.extractor.nb_max_frames
         seconds = self.extractor.chunk_length / self._source_positions  # of a step of times
@@ -457,13 +457,13 @@ def transcribe(
     streamer: Callable[[str], object] | None = None,
     **options: Any,
 ) -> Transcript:
-    """Write down speech with the Whisper model of a folder; see `SpeechRecognizer`.
+    """Transcribe speech with the Whisper model in a folder; see `SpeechRecognizer`.
 
     Args:
-        folder: The folder that optimum-intel exported.
+        folder: A folder exported by optimum-intel.
         speech: The path of a WAV file, or f32 of shape [samples], from -1 to 1, with 16,000 samples per second.
-        config: How, as a configuration or as changes of the folder's one: `{"language": "en"}`.
-        streamer: Called with each part of the text as soon as it is known. The text ends if it returns True.
+        config: A configuration, or changes to the folder's configuration: `{"language": "en"}`.
+        streamer: Called with each part of the text as soon as it is known. If it returns True, the text ends.
         **options: Options of `SpeechRecognizer`.
 
     Raises:
@@ -481,7 +481,7 @@ def transcribe(
 
 
 class _Writer:
-    """Passes parts of a text on as soon as no later token changes them.
+    """Passes on parts of a text as soon as no later token can change them.
 
     Args:
         recognizer: Decodes tokens.
@@ -494,7 +494,7 @@ class _Writer:
         self._written = 0
 
     def __call__(self, tokens: Sequence[int]) -> bool:
-        """Pass on what new tokens add, and return whether the text ends."""
+        """Pass on the text that new tokens add, and return whether the text ends."""
         self._tokens += tokens
         text = self._recognizer.decode(self._tokens)
         return not text.endswith(INCOMPLETE) and self.finish(text)

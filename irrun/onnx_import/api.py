@@ -16,14 +16,14 @@ def read_onnx(model: Path | bytes) -> Model:
     """Read an ONNX model.
 
     Args:
-        model: The path of the .onnx, or its content. Data in other files must be in the folder of the model.
+        model: The path of the .onnx file, or its contents. External data must be in the folder of the model.
 
     Returns:
         The model, with OpenVINO's operations instead of ONNX's operators.
 
     Raises:
         ModelError: The file cannot be read or is invalid, or the package onnx is missing.
-        UnsupportedError: OpenVINO's operations cannot express nodes; the message lists all of them.
+        UnsupportedError: OpenVINO's operations cannot express some nodes; the message lists all of them.
     """
     path = None if isinstance(model, bytes) else model
     try:
@@ -54,7 +54,7 @@ def _import_model(proto: Any, tensors: Any, path: Path | None) -> Model:
     graph = Graph(proto.graph.name)
     importer = GraphImporter(context, graph, context.versions)
     importer.add_initializers(proto.graph)
-    proto.graph.ClearField("initializer")  # whose data have been copied
+    proto.graph.ClearField("initializer")  # its data has been copied
     for info in proto.graph.input:
         if info.name not in importer.items:
             importer.add_input(info)
@@ -63,7 +63,7 @@ def _import_model(proto: Any, tensors: Any, path: Path | None) -> Model:
         failures = list(context.failures)
         count = len(failures)
         raise UnsupportedError(
-            f"{count} node{'s' if count > 1 else ''} cannot be expressed by OpenVINO's operations: "
+            f"{count} node{'s' if count > 1 else ''} cannot be expressed in OpenVINO's operations: "
             f"{'; '.join(failures)}"
         )
     for info in proto.graph.output:

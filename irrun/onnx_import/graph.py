@@ -1,7 +1,7 @@
-"""Graphs of OpenVINO's operations that are being built: values with operators, and the graph that rules add layers to.
+"""Graphs of OpenVINO's operations under construction: values with operators, and the graph that rules add layers to.
 
-Rules write `op("Tanh", x) * 2.0`. Each call adds a layer to the current graph, and infers its types and shapes by the
-card of the operation. A layer of small constants is computed at once.
+Rules write `op("Tanh", x) * 2.0`. Each call adds a layer to the current graph, and infers its types and shapes from the
+card of the operation. A layer with small constant inputs is computed immediately.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Graph", "Operand", "Value", "cast", "check_axis", "constant", "get_g
 
 Array = np.ndarray[Any, Any]
 
-#: The newest opset of OpenVINO whose operations rules write.
+#: The newest OpenVINO opset that rules use.
 NEWEST = "opset17"
 
 
@@ -38,11 +38,11 @@ class Value:
 
     Attributes:
         type: The element type.
-        known: The shape, and the value itself where it depends on constants and static shapes only.
-        layer: The layer that produces it; None for a constant that no layer holds yet.
+        known: The shape, and the value itself if it depends on constants and static shapes only.
+        layer: The layer that produces it; None for a constant without a layer.
         position: The position of the output port.
         graph: The graph of the layer; None for constants.
-        constant: The constant whose value it is, else None.
+        constant: The constant that holds the value, else None.
     """
 
     __slots__ = ("constant", "graph", "known", "layer", "names", "position", "type")
@@ -77,17 +77,17 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is that of a Constant."""
+        """Whether a Constant produces the value."""
         return self.constant is not None
 
     def get_rank(self) -> int:
         """Return the rank.
 
         Raises:
-            UnsupportedError: It is dynamic.
+            UnsupportedError: The rank is dynamic.
         """
         if self.known.shape is None:
-            raise UnsupportedError("the rank of an input is dynamic, expected a static one")
+            raise UnsupportedError("an input has a dynamic rank, expected a static rank")
         return len(self.known.shape)
 
     def get_dimension(self, axis: int) -> int | None:
@@ -168,30 +168,30 @@ class Value:
 
 
 def check_axis(axis: int, rank: int) -> int:
-    """Return an axis that does not count from the end.
+    """Convert an axis to a non-negative number.
 
     Raises:
         ModelError: The axis is out of range.
     """
     if not -rank <= axis < rank:
-        raise ModelError(f"the axis is {axis}, expected one of a value of rank {rank}")
+        raise ModelError(f"the axis is {axis}, out of range for rank {rank}")
     return axis + rank if axis < 0 else axis
 
 
-#: What can be the input of a layer. A number becomes a scalar of the type of the first value among the inputs.
+#: The input of a layer. A number becomes a scalar with the type of the first value among the inputs.
 Operand: TypeAlias = Value | int | float | bool | Sequence[Any] | Array
 
 
 class Graph:
-    """A graph that is being built.
+    """A graph under construction.
 
     Args:
         name: The name.
-        parent: The graph whose layer owns this one as a body.
+        parent: The graph with the layer that owns this graph as a body.
 
     Attributes:
         layers: The layers, in topological order.
-        captured: The values of the parent that this graph reads, with the Parameters that stand for them.
+        captured: The values that this graph reads from the parent, with their Parameters.
         scope: The name of the node that layers are added for.
     """
 
@@ -248,12 +248,12 @@ class Graph:
         types: Sequence[ElementType],
         bodies: dict[str, Body] | None = None,
     ) -> list[Value]:
-        """Add a layer as it is and return its outputs.
+        """Add a layer unchanged and return its outputs.
 
         Args:
             operation_type: The type of the operation.
             version: The opset.
-            inputs: The inputs; None for one that is omitted.
+            inputs: The inputs; None for omitted inputs.
             attributes: The attributes.
             types: The element types of the outputs.
             bodies: The bodies.
@@ -286,7 +286,7 @@ class Graph:
         ]
 
     def adopt(self, value: Value) -> Value:
-        """Return the value in this graph that stands for a constant or a value of a graph around this one."""
+        """Return the value in this graph for a constant, or for a value of an enclosing graph."""
         if value.graph is self:
             return value
         if value.constant is not None:
@@ -300,15 +300,15 @@ class Graph:
             return self._constants[value.constant]
         if value not in self.captured:
             if self.parent is None:
-                raise ModelError("a value is used outside of the body that computes it")
+                raise ModelError("a value is used outside the body that computes it")
             self.captured[value] = self.add_parameter(value.type, value.known)
         return self.captured[value]
 
     def name_layer(self, name: str, values: Sequence[object], first: int) -> None:
-        """Name the layer that produces all outputs of a node after the node.
+        """If one layer produces all outputs of a node, give it the name of the node.
 
         Args:
-            name: The name, which nothing happens without.
+            name: The name; if it is empty, do nothing.
             values: The outputs.
             first: The number of layers before the node's.
         """
@@ -321,7 +321,7 @@ class Graph:
             layer.name = name
 
     def finish(self) -> IRGraph:
-        """Return the graph without layers that no Result depends on, with names of the ports."""
+        """Return the graph, with named ports and without unused layers."""
         sources = {(e.to_layer, e.to_port): e.from_layer for e in self.edges}
         used = {layer.id for layer in self.layers if layer.is_input or layer.is_output or layer.writes_variable}
         for layer in reversed(self.layers):
@@ -363,8 +363,8 @@ def constant(value: Operand | str | Constant, element_type: ElementType | str | 
     """Return a constant.
 
     Args:
-        value: Numbers, a text, a constant of a model, or a value, which is returned as it is.
-        element_type: The element type; by default that of an array, i64 for integers and f32 for other numbers.
+        value: Numbers, a text, a constant of a model, or a value, which is returned unchanged.
+        element_type: The element type; by default the type of an array, i64 for integers and f32 for other numbers.
     """
     if isinstance(value, Value):
         return value
@@ -385,7 +385,7 @@ def constant(value: Operand | str | Constant, element_type: ElementType | str | 
 
 
 def cast(value: Operand, element_type: ElementType | str) -> Value:
-    """Convert a value, by the rules of OpenVINO's Convert."""
+    """Convert a value, as OpenVINO's Convert does."""
     if isinstance(element_type, str):
         element_type = ELEMENT_TYPES[element_type]
     value = constant(value)
@@ -409,11 +409,11 @@ def ops(
 
     Args:
         operation: The type of the operation.
-        inputs: Values; numbers; lists, which become constants of i64 or f32; None for inputs that are omitted.
+        inputs: Values, numbers, lists (which become i64 or f32 constants), or None for omitted inputs.
         outputs: The number of outputs.
-        version: The opset whose version of the operation is used.
-        types: The element types of the outputs, where the card does not tell.
-        attributes: The attributes; None for one that is omitted.
+        version: The opset of the operation.
+        types: The element types of the outputs, if the card does not give them.
+        attributes: The attributes; None for omitted attributes.
 
     Raises:
         ModelError: The inputs do not fit the operation.
@@ -435,7 +435,7 @@ def ops(
 
 
 def _fold(layer: Layer, inputs: Sequence[Value | None], known: Sequence[Known]) -> list[Value] | None:
-    """Return the outputs of a layer of constants; None for one that depends on inputs, or is large."""
+    """Return the outputs of a layer with constant inputs; None if it depends on model inputs or is large."""
     if layer.bodies or not inputs or not all(v is None or v.is_constant for v in inputs):
         return None
     results = []

@@ -17,7 +17,7 @@ __all__ = ["Context", "FailedInputError", "GraphImporter"]
 
 assert _rules  # the import registers the rules
 
-#: Depth of functions in functions, and nodes that are imported in all, those of functions as often as they are called.
+#: Maximum depth of nested functions, and maximum number of imported nodes; nodes of functions count once per call.
 MAX_DEPTH, MAX_NODES = 64, 1 << 18
 
 
@@ -26,7 +26,7 @@ class FailedInputError(Exception):
 
 
 class Context:
-    """What all graphs of a model share.
+    """Data shared by all graphs of a model.
 
     Args:
         model: The ModelProto.
@@ -34,7 +34,7 @@ class Context:
 
     Attributes:
         tensors: Reads tensors.
-        versions: The versions of the operators that the model states, by domain.
+        versions: The operator versions that the model declares, by domain.
         functions: The functions of the model, by domain and name.
         failures: Descriptions of the nodes that could not be imported.
     """
@@ -52,11 +52,11 @@ class GraphImporter:
     """Imports the nodes of an ONNX graph to a graph of OpenVINO's operations.
 
     Args:
-        context: What all graphs share.
+        context: Data shared by all graphs.
         graph: The graph to add layers to.
         versions: The versions of the operators, by domain.
-        parent: The importer of the graph around a body, whose names the body can read.
-        parameters: The attributes of a call of a function, whose nodes refer to them.
+        parent: The importer of the graph around a body. The body can read its names.
+        parameters: The attributes of a function call. Nodes of the function refer to them.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class GraphImporter:
             if name in importer.items:
                 return importer.items[name]
             importer = importer.parent
-        raise ModelError(f"there is no value {name!r}; nodes must follow those that compute their inputs")
+        raise ModelError(f"there is no value {name!r}; nodes must follow the nodes that compute their inputs")
 
     def set(self, name: str, item: Item) -> None:
         """Set the value of a name."""
@@ -124,7 +124,7 @@ class GraphImporter:
         return value
 
     def import_body(self, proto: Any) -> list[Item]:
-        """Import the nodes of a GraphProto, whose inputs are set, and return its outputs.
+        """Import the nodes of a GraphProto after its inputs have been set, and return its outputs.
 
         Raises:
             FailedInputError: A node could not be imported.
@@ -137,7 +137,7 @@ class GraphImporter:
         return [self.find(info.name) for info in proto.output]
 
     def run(self, nodes: Sequence[Any]) -> None:
-        """Import nodes. What cannot be imported is described in `Context.failures`."""
+        """Import nodes. `Context.failures` describes nodes that cannot be imported."""
         with self.graph.activate():
             for node in nodes:
                 description = _describe(node)
@@ -148,7 +148,7 @@ class GraphImporter:
                 except FailedInputError:
                     self.failed.update(name for name in node.output if name)
                     continue
-                except Exception as error:  # rules meet whatever is in a file
+                except Exception as error:  # rules may raise any error on an invalid file
                     message = error.message if isinstance(error, IrrunError) else f"{type(error).__name__}: {error}"
                     self.context.failures[f"{description}: {message}"] = None
                     self.failed.update(name for name in node.output if name)
@@ -157,7 +157,7 @@ class GraphImporter:
                     self.graph.name_layer(name, outputs, first)
                 for output, value in zip(node.output, outputs, strict=False):
                     if output and output in self.items:
-                        self.context.failures[f"{description}: another node has the output {output!r}, too"] = None
+                        self.context.failures[f"{description}: another node also has the output {output!r}"] = None
                     if self.is_function:
                         self.items[output] = value
                     else:
@@ -167,14 +167,14 @@ class GraphImporter:
         """Return the outputs of a node."""
         self.context.node_count += 1
         if self.context.node_count > MAX_NODES:
-            raise ModelError(f"the model has more than {MAX_NODES} nodes, those of functions included")
+            raise ModelError(f"the model has more than {MAX_NODES} nodes, including nodes of functions")
         domain = _normalize(proto.domain)
         items = [self.find(name) if name else None for name in proto.input]
         function = self.context.functions.get((domain, proto.op_type))
         if function is not None:
             return self.call(function, proto, items, _read_versions(function.opset_import))
         if domain not in self.versions:
-            raise ModelError(f"the model does not state the version of the domain {domain or 'ai.onnx'!r}")
+            raise ModelError(f"the model does not declare a version of the domain {domain or 'ai.onnx'!r}")
         version = self.versions[domain]
         attributes = dict(self.read_attributes(proto))
         rule = find_rule(domain, proto.op_type)
@@ -217,7 +217,7 @@ class GraphImporter:
             text = schema.get_context_dependent_function_with_opset_version(
                 max(known, default=version), resolved.SerializeToString(), texts
             )
-        except Exception:  # the body depends on something that is unknown
+        except Exception:  # the body depends on unknown information
             return None
         function = onnx.FunctionProto()
         function.ParseFromString(text)
@@ -239,12 +239,12 @@ class GraphImporter:
         self.context.depth -= 1
         if len(self.context.failures) > before:
             raise FailedInputError
-        # Functions leave out what computes outputs that the node does not have.
+        # Functions omit nodes for outputs that the node does not have.
         used = zip(function.output, proto.output, strict=False)
         return [inner.find(name) if name and own else None for name, own in used]
 
     def resolve_attributes(self, proto: Any) -> Iterator[Any]:
-        """Yield the attributes of a node as AttributeProto, references to those of a function replaced."""
+        """Yield the attributes of a node as AttributeProto. References to function attributes are replaced."""
         for attribute in proto.attribute:
             if not attribute.ref_attr_name:
                 yield attribute
@@ -255,7 +255,7 @@ class GraphImporter:
                 yield copy
 
     def read_attributes(self, proto: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the attributes of a node as Python's values: tensors as `Constant`, bodies as GraphProto."""
+        """Yield the attributes of a node as Python values: tensors as `Constant`, bodies as GraphProto."""
         for attribute in self.resolve_attributes(proto):
             yield attribute.name, _read_attribute(attribute, self.context.tensors)
 

@@ -1,4 +1,4 @@
-"""What a rule knows about a node of an ONNX graph, and the registration of rules."""
+"""The nodes of an ONNX graph as rules see them, and the registration of rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Item: TypeAlias = "Value | list[Value] | None"
 
 
 class Importer(Protocol):
-    """What rules of control flow need of the importer of a graph."""
+    """The interface of the importer for rules of control flow."""
 
     graph: Graph
 
@@ -33,7 +33,7 @@ class Importer(Protocol):
         """Set the value of a name."""
 
     def import_body(self, proto: Any) -> list[Item]:
-        """Import the nodes of a GraphProto, whose inputs are set, and return its outputs."""
+        """Import the nodes of a GraphProto after its inputs have been set, and return its outputs."""
 
 
 class Node:
@@ -42,15 +42,15 @@ class Node:
     Args:
         proto: The NodeProto.
         version: The version of the operators of its domain.
-        items: The values of the inputs; None for those that are omitted.
-        attributes: The attributes, as Python's values.
-        importer: The importer of its graph, which rules of control flow ask for bodies.
+        items: The values of the inputs; None for omitted inputs.
+        attributes: The attributes, as Python values.
+        importer: The importer of its graph, for rules of control flow.
         is_in_function: Whether the node belongs to a function.
 
     Attributes:
         type: The operator.
         version: The version of the operators of its domain.
-        items: The values of the inputs, with sequences.
+        items: The values of the inputs, including sequences.
         attributes: The attributes.
         output_count: The number of outputs.
     """
@@ -81,7 +81,7 @@ class Node:
 
         Raises:
             ModelError: The node does not have it.
-            UnsupportedError: It is a sequence.
+            UnsupportedError: The input is a sequence.
         """
         value = self.get(position)
         if value is None:
@@ -100,7 +100,7 @@ class Node:
         """All inputs of a variadic operator.
 
         Raises:
-            ModelError: There is none.
+            ModelError: There are no inputs.
         """
         if not self.items:
             raise ModelError("the inputs are missing")
@@ -114,7 +114,7 @@ class Node:
         """Return the value of an input that must be constant; None if it is omitted.
 
         Raises:
-            UnsupportedError: It depends on the inputs of the model.
+            UnsupportedError: The input depends on inputs of the model.
         """
         value = self.get(position)
         if value is None:
@@ -130,38 +130,38 @@ class Node:
         return None if array is None else [int(v) for v in array.reshape(-1)]
 
     def get_int(self, name: str, default: int | None = None) -> int:
-        """Return an attribute that is an integer.
+        """Return an integer attribute.
 
         Raises:
-            ModelError: It is missing and has no default, or it is of another type.
+            ModelError: The attribute is missing and has no default, or it has another type.
         """
         value = self._get(name, default, int, "an integer")
         return int(value)
 
     def get_axis(self, name: str, default: int | None, rank: int) -> int:
-        """Return an attribute that is an axis, which does not count from the end; see `get_int`."""
+        """Return an axis attribute as a non-negative number; see `get_int`."""
         return check_axis(self.get_int(name, default), rank)
 
     def get_float(self, name: str, default: float | None = None) -> float:
-        """Return an attribute that is a number; see `get_int`."""
+        """Return a number attribute; see `get_int`."""
         return float(self._get(name, default, (int, float), "a number"))
 
     def get_text(self, name: str, default: str | None = None) -> str:
-        """Return an attribute that is a text; see `get_int`."""
+        """Return a text attribute; see `get_int`."""
         return str(self._get(name, default, str, "a text"))
 
     def get_ints(self, name: str, default: Sequence[int] | None = None) -> list[int]:
-        """Return an attribute that is a list of integers; see `get_int`."""
+        """Return an attribute with a list of integers; see `get_int`."""
         return [int(v) for v in self._get(name, default, (list, tuple), "a list of integers")]
 
     def get_type(self, name: str, default: ElementType | None = None) -> ElementType:
-        """Return an attribute that is an element type; see `get_int`."""
+        """Return an element type attribute; see `get_int`."""
         if default is not None and name not in self.attributes:
             return default
         return get_element_type(self.get_int(name))
 
     def has(self, name: str) -> bool:
-        """Return whether an attribute is stated."""
+        """Return whether the node has an attribute."""
         return name in self.attributes
 
     def _get(self, name: str, default: Any, kind: Any, expected: str) -> Any:
@@ -173,13 +173,13 @@ class Node:
         return value
 
     def get_axes(self, position: int, name: str = "axes") -> Value | None:
-        """Return axes as i64, which are an input in newer versions and an attribute in older ones; None if omitted."""
+        """Return axes as i64, from an input (newer versions) or an attribute (older versions); None if omitted."""
         if name in self.attributes:
             return constant(np.array(self.get_ints(name), np.int64))
         return self.get(position)
 
     def refuse(self, what: str) -> UnsupportedError:
-        """Return an error for something that cannot be expressed."""
+        """Return an error for an unsupported feature."""
         return UnsupportedError(f"{what} is not supported")
 
 
@@ -190,7 +190,7 @@ _RULES: dict[tuple[str, str], Rule] = {}
 
 
 def translate(*operators: str, domain: str = "") -> Callable[[Rule], Rule]:
-    """Register a function as the rule of operators, for all versions that ONNX has of them.
+    """Register a function as the rule of operators, for all their versions.
 
     Args:
         operators: The names of the operators.

@@ -21,7 +21,7 @@ from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__ = ["TensorReader", "get_element_type", "get_known", "get_onnx_type", "make_type_proto"]
 
-#: The number of a type in ONNX -> element type.
+#: ONNX's number of a type -> element type.
 _BY_NUMBER: dict[int, str] = {number: name for name, number in ONNX_TYPES.items()} | {
     getattr(onnx.TensorProto, name, -1): element_type
     for name, element_type in (("FLOAT8E8M0", "f8e8m0"), ("FLOAT4E2M1", "f4e2m1"), ("UINT2", "u2"))
@@ -30,7 +30,7 @@ _NUMBERS = {name: number for number, name in _BY_NUMBER.items()}
 
 
 def get_element_type(number: int) -> ElementType:
-    """Return the element type of a number of ONNX.
+    """Return the element type for ONNX's number of a type.
 
     Raises:
         UnsupportedError: OpenVINO does not have the type.
@@ -38,17 +38,17 @@ def get_element_type(number: int) -> ElementType:
     if number not in _BY_NUMBER:
         known = number in onnx.TensorProto.DataType.values()
         name = onnx.TensorProto.DataType.Name(number) if known else str(number)
-        raise UnsupportedError(f"OpenVINO does not have the element type {name} of ONNX")
+        raise UnsupportedError(f"OpenVINO does not have ONNX's element type {name}")
     return ELEMENT_TYPES[_BY_NUMBER[number]]
 
 
 def get_onnx_type(element_type: ElementType) -> int:
-    """Return the number of an element type in ONNX."""
+    """Return ONNX's number of an element type."""
     return _NUMBERS[element_type.name]
 
 
 def get_known(tensor_type: Any) -> Known:
-    """Return what a TypeProto.Tensor tells of a value."""
+    """Return the type and shape in a TypeProto.Tensor."""
     if not tensor_type.HasField("shape"):
         return Known(None)
     return Known(
@@ -66,7 +66,7 @@ def make_type_proto(element_type: ElementType, shape: PartialShape | None) -> An
 
 
 class TensorReader:
-    """Reads tensors, whose data may be in other files of the folder of the model.
+    """Reads tensors. Their data may be in other files in the folder of the model.
 
     Args:
         folder: The folder; None for a model that was not read from a file.
@@ -80,7 +80,7 @@ class TensorReader:
         """Return the value of a TensorProto.
 
         Raises:
-            ModelError: The data do not fit the shape, or are outside of the folder.
+            ModelError: The data does not fit the shape, or is outside the folder.
             UnsupportedError: OpenVINO does not have the type.
         """
         element_type = get_element_type(tensor.data_type)
@@ -133,7 +133,7 @@ class TensorReader:
         path = self.folder / location
         inside = Path(os.path.realpath(self.folder))
         if not location or Path(location).is_absolute() or inside not in Path(os.path.realpath(path)).parents:
-            raise ModelError(f"{name} is in the file {location!r}, expected one inside the folder of the model")
+            raise ModelError(f"{name} is in the file {location!r}, expected a file in the folder of the model")
         if not path.is_file():
             raise ModelError(f"{name}: the file {path} does not exist")
         try:

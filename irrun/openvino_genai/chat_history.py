@@ -25,7 +25,7 @@ class ChatHistory:
     def __len__(self) -> int:
         return len(self._messages)
 
-    #: There are no elements by number and no iteration.
+    #: Elements have no index, and iteration is not supported.
     __iter__ = None
 
     def append(self, message: Mapping[str, Any]) -> None:
@@ -67,11 +67,11 @@ class ChatHistory:
             self.append(message)
 
     def get_tools(self) -> list[dict[str, Any]]:
-        """Return a copy of the definitions of tools."""
+        """Return a copy of the tool definitions."""
         return copy.deepcopy(self._tools)
 
     def set_tools(self, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the definitions of tools."""
+        """Replace the tool definitions."""
         self._tools = [copy.deepcopy(dict(tool)) for tool in tools]
 
     def get_extra_context(self) -> dict[str, Any]:

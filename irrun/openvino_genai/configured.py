@@ -1,4 +1,4 @@
-"""What pipelines with a tokenizer and a default configuration have in common."""
+"""The base of pipelines with a tokenizer and a default configuration."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ def _to_pooling_type(value: Any) -> PoolingType:
 
 
 class EmbeddingPipelineConfig(_Attributes):
-    """How texts become vectors; see OpenVINO GenAI's documentation.
+    """The options of embedding; see OpenVINO GenAI's documentation.
 
     Args:
-        **kwargs: Options. Unknown ones are ignored.
+        **kwargs: Options. Unknown options are ignored.
     """
 
     _OPTIONS: ClassVar[Options] = {
@@ -68,7 +68,7 @@ class TextEmbeddingPipeline:
     Args:
         models_path: A folder with openvino_tokenizer.xml and openvino_model.xml.
         device: The device.
-        config: How; None for the options among the keywords.
+        config: The options; None to take them from the keywords.
         **kwargs: Options and properties of the device.
 
     Raises:
@@ -107,7 +107,7 @@ class TextEmbeddingPipeline:
 
     @translate_errors
     def embed(self, texts: Sequence[str], prompt: str) -> list[list[float]]:
-        """Return the vectors of texts that begin with a prompt.
+        """Put a prefix before each text, and return their vectors.
 
         Raises:
             RuntimeError: The number of texts is not `batch_size`, or a layer failed.

@@ -8,7 +8,7 @@ __all__ = ["GenerationFinishReason", "PoolingType", "StopCriteria", "StreamingSt
 
 
 class _Enumeration(enum.Enum):
-    """An enumeration whose members convert to integers."""
+    """An enumeration with members that convert to integers."""
 
     def __int__(self) -> int:
         return int(self.value)
@@ -17,7 +17,7 @@ class _Enumeration(enum.Enum):
 
 
 class StreamingStatus(_Enumeration):
-    """What a streamer asks for: go on, stop, or stop and forget the prompt of the chat."""
+    """The answer of a streamer: continue, stop, or stop and remove the prompt from the chat."""
 
     RUNNING = 0
     STOP = 1
@@ -43,7 +43,7 @@ class GenerationFinishReason(_Enumeration):
 
 
 class PoolingType(_Enumeration):
-    """How the vectors of tokens become one vector: the first one, their mean, or the last one."""
+    """How the vectors of tokens are combined into one: the first one, their mean, or the last one."""
 
     CLS = 0
     MEAN = 1

@@ -17,7 +17,7 @@ from irrun.openvino_genai.enumerations import StopCriteria
 
 __all__ = ["UNLIMITED", "GenerationConfig", "SchedulerConfig", "WhisperGenerationConfig", "to_bool"]
 
-#: The value of limits that are not set.
+#: The value of unset limits.
 UNLIMITED = 2**64 - 1
 
 
@@ -25,7 +25,7 @@ def to_bool(value: Any) -> bool:
     """Return a flag.
 
     Raises:
-        TypeError: It is no flag.
+        TypeError: The value is not a flag.
     """
     if not isinstance(value, bool):
         raise TypeError(f"expected a bool, found {describe_value(value)}")
@@ -36,7 +36,7 @@ def to_number(value: Any) -> float:
     """Return a number.
 
     Raises:
-        TypeError: It is no number.
+        TypeError: The value is not a number.
     """
     if isinstance(value, (str, bytes)):
         raise TypeError(f"expected a number, found {describe_value(value)}")
@@ -47,7 +47,7 @@ def to_criteria(value: Any) -> StopCriteria:
     """Return a criterion.
 
     Raises:
-        TypeError: It is none.
+        TypeError: The value is not a criterion.
     """
     if not isinstance(value, StopCriteria):
         raise TypeError(f"expected a StopCriteria, found {describe_value(value)}")
@@ -58,7 +58,7 @@ def to_texts(value: Iterable[str]) -> set[str]:
     """Return a set of texts.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The value is something else.
     """
     if isinstance(value, str) or not all(isinstance(text, str) for text in value):
         raise TypeError(f"expected a set of str, found {describe_value(value)}")
@@ -71,22 +71,22 @@ def to_tokens(value: Iterable[Any]) -> set[int]:
 
 
 def to_optional(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a conversion that leaves None."""
+    """Return a conversion that keeps None."""
     return lambda value: None if value is None else convert(value)
 
 
 def keep_default(value: Any) -> Any:
-    """Return the default of an option that irrun does not provide.
+    """Return the default of an option that irrun does not support.
 
     Raises:
-        RuntimeError: It is another value.
+        RuntimeError: The value is not the default.
     """
     if value not in (None, [], ()):
-        raise RuntimeError("irrun does not provide adapters, parsers and structured output")
+        raise RuntimeError("irrun does not support adapters, parsers and structured output")
     return value
 
 
-#: Options of proposals from the prompt or a draft model, which change how fast greedy tokens are found, not which.
+#: Options for proposals from the prompt or a draft model, which affect the speed of greedy decoding, not its results.
 _PROPOSALS = ("assistant_confidence_threshold", "max_ngram_size", "num_assistant_tokens")
 
 #: The options, with their defaults and conversions.
@@ -119,7 +119,7 @@ class GenerationConfig(_Attributes):
 
     Args:
         json_path: The path of generation_config.json.
-        **kwargs: Options. Unknown ones are ignored.
+        **kwargs: Options. Unknown options are ignored.
 
     Raises:
         RuntimeError: The file cannot be read, or a value has a wrong type.
@@ -200,7 +200,7 @@ class GenerationConfig(_Attributes):
         self.update_generation_config(**known)
 
     def update_generation_config(self, **kwargs: Any) -> None:
-        """Set options. Unknown ones are ignored.
+        """Set options. Unknown options are ignored.
 
         Raises:
             RuntimeError: A value has a wrong type.
@@ -215,7 +215,7 @@ class GenerationConfig(_Attributes):
             self.__dict__["stop_token_ids"] = {*self.__dict__["stop_token_ids"], self.eos_token_id}
 
     def set_eos_token_id(self, tokenizer_eos_token_id: int) -> None:
-        """Set the token that ends a text, which is added to `stop_token_ids`."""
+        """Set the token that ends a text, and add it to `stop_token_ids`."""
         self.update_generation_config(eos_token_id=tokenizer_eos_token_id)
 
     def is_greedy_decoding(self) -> bool:
@@ -227,7 +227,7 @@ class GenerationConfig(_Attributes):
         return bool(self.num_beams > 1)
 
     def is_multinomial(self) -> bool:
-        """Return whether tokens are drawn at random."""
+        """Return whether tokens are sampled."""
         return bool(self.do_sample)
 
     def is_tree_search(self) -> bool:
@@ -347,10 +347,10 @@ class GenerationConfig(_Attributes):
         ]
 
     def _to_irrun(self) -> generation.GenerationConfig:
-        """Return the options as irrun's.
+        """Convert the options to irrun's.
 
         Raises:
-            RuntimeError: irrun does not provide an option.
+            RuntimeError: irrun does not support an option.
         """
         values: dict[str, Any] = {}
         known = {field.name for field in fields(generation.GenerationConfig)}
@@ -359,7 +359,7 @@ class GenerationConfig(_Attributes):
             if value in (default, UNLIMITED) or (name in _PROPOSALS and self.is_greedy_decoding()):
                 continue
             if name not in known and name not in ("apply_chat_template", "logprobs"):
-                raise RuntimeError(f"irrun does not provide the option {name} of GenerationConfig")
+                raise RuntimeError(f"irrun does not support the option {name} of GenerationConfig")
             if name in known:
                 values[name] = value.name.lower() if isinstance(value, StopCriteria) else value
                 if isinstance(value, set):
@@ -376,7 +376,7 @@ def to_text(value: Any) -> str:
     """Return a text.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The value is something else.
     """
     if not isinstance(value, str):
         raise TypeError(f"expected a str, found {describe_value(value)}")
@@ -394,11 +394,11 @@ def to_languages(value: Mapping[str, Any]) -> dict[str, int]:
 
 
 class WhisperGenerationConfig(GenerationConfig):
-    """How speech becomes text; see OpenVINO GenAI's documentation.
+    """The options of transcription; see OpenVINO GenAI's documentation.
 
     Args:
         json_path: The path of generation_config.json.
-        **kwargs: Options. Unknown ones are ignored.
+        **kwargs: Options. Unknown options are ignored.
 
     Raises:
         RuntimeError: The file cannot be read, or a value has a wrong type.
@@ -431,11 +431,11 @@ class WhisperGenerationConfig(GenerationConfig):
         """Check the options.
 
         Raises:
-            RuntimeError: An option is out of range, or irrun does not provide it.
+            RuntimeError: An option is out of range, or irrun does not support it.
         """
         super().validate()
         if self.word_timestamps:
-            raise RuntimeError("irrun does not provide word_timestamps of WhisperGenerationConfig")
+            raise RuntimeError("irrun does not support word_timestamps of WhisperGenerationConfig")
         if self.is_multilingual and not self.lang_to_id:
             raise RuntimeError("'lang_to_id' map must be provided for multilingual models.")
         if self.task not in (None, "transcribe", "translate"):
@@ -445,10 +445,10 @@ class WhisperGenerationConfig(GenerationConfig):
                 raise RuntimeError(f"Cannot specify '{name}' for not multilingual model.")
 
     def _to_transcription(self) -> TranscriptionConfig:
-        """Return the options as irrun's.
+        """Convert the options to irrun's.
 
         Raises:
-            RuntimeError: irrun does not provide an option.
+            RuntimeError: irrun does not support an option.
         """
         generation_options = GenerationConfig()
         for name in GenerationConfig._OPTIONS:
@@ -466,7 +466,7 @@ class WhisperGenerationConfig(GenerationConfig):
 
 
 class SchedulerConfig(_Attributes):
-    """Options of OpenVINO GenAI's scheduler. They are accepted and do not change anything: requests run one by one."""
+    """Options of OpenVINO GenAI's scheduler. They are accepted but have no effect: requests run one by one."""
 
     _OPTIONS: ClassVar[Options] = {
         "max_num_batched_tokens": (256, operator.index),

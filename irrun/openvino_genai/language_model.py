@@ -1,4 +1,4 @@
-"""Language models, from tokens to tokens, with the times that each of them takes."""
+"""Language models, from tokens to tokens, with the time of each token."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["GeneratedTokens", "LanguageModel"]
 
 @dataclass
 class GeneratedTokens:
-    """The tokens that continue a prompt.
+    """The continuation of a prompt.
 
     Attributes:
-        tokens: The tokens, without those of a stop string.
+        tokens: The tokens, without the tokens of a stop string.
         score: The sum of the logarithms of their probabilities.
         reason: Why the text ended.
-        is_cancelled: Whether the streamer asked to forget the prompt.
+        is_cancelled: Whether the streamer asked to remove the prompt.
         times: When each token was chosen, in seconds.
         inferences: Seconds of each run of the model.
         samplings: Seconds of each choice of a token.
@@ -51,11 +51,11 @@ class LanguageModel:
 
     Args:
         model: The model.
-        settings: How it is compiled.
-        tokenizer: Converts tokens to texts, in which stop strings are looked for.
+        settings: The settings for compiling it.
+        tokenizer: Converts tokens to texts, for finding stop strings.
 
     Raises:
-        ModelError: It has other inputs or outputs.
+        ModelError: The model has other inputs or outputs.
     """
 
     def __init__(self, model: Model, settings: RunSettings, tokenizer: Tokenizer) -> None:
@@ -75,10 +75,10 @@ class LanguageModel:
 
         Args:
             prompt: Its tokens.
-            config: How.
-            has_logprobs: Whether the score is that of the model, not of the candidates that are drawn from.
+            config: The options.
+            has_logprobs: Whether the score comes from the model, not from the candidates for sampling.
             streamer: Receives tokens as soon as no stop string begins in their text.
-            is_chat: Whether the cache is kept, for a prompt that continues this one.
+            is_chat: Whether to keep the cache for a prompt that continues this one.
 
         Raises:
             IrrunError: A layer failed.
@@ -128,11 +128,11 @@ class LanguageModel:
         return result
 
     def draw(self, prompt: Sequence[int], config: GenerationConfig, has_logprobs: bool) -> list[GeneratedTokens]:
-        """Continue a prompt several times at random, and return the results, the most probable one first.
+        """Sample several continuations of a prompt; return them, the most probable first.
 
         Args:
             prompt: Its tokens.
-            config: How.
+            config: The options.
             has_logprobs: Whether scores come from the model, not from the candidates for sampling.
 
         Raises:
@@ -181,11 +181,11 @@ class LanguageModel:
         return sorted(results, key=lambda result: -result.score)
 
     def search(self, prompt: Sequence[int], config: GenerationConfig) -> list[GeneratedTokens]:
-        """Continue a prompt by beam search, and return the results, the best first.
+        """Continue a prompt by beam search; return the results, the best first.
 
         Args:
             prompt: Its tokens.
-            config: How.
+            config: The options.
 
         Raises:
             IrrunError: A layer failed.
@@ -211,7 +211,7 @@ class LanguageModel:
         return results
 
     def _find_stop(self, tokens: Sequence[int], config: GenerationConfig) -> tuple[int | None, int]:
-        """Return how many tokens precede a stop string, or None, and how many of the last may be part of one."""
+        """Return the number of tokens before a stop string, or None, and how many last tokens may belong to one."""
         stops = [stop for stop in config.stop_strings if stop]
         if not stops:
             return None, 0
@@ -234,6 +234,6 @@ class LanguageModel:
 
 
 def _compute_log_probability(scores: np.ndarray[Any, Any], token: int) -> float:
-    """Return the logarithm of the probability of a token."""
+    """Return the log-probability of a token."""
     shifted = scores.astype(np.float64) - scores.max()
     return float(shifted[token] - np.log(np.exp(shifted).sum()))

@@ -1,4 +1,4 @@
-"""`LLMPipeline`: texts and tokens that a language model continues."""
+"""`LLMPipeline`: a language model that continues texts and tokens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from irrun.openvino_genai.tokenizer import TokenizedInputs, Tokenizer
 
 __all__ = ["LLMPipeline"]
 
-#: The names of language models, in the order in which they are looked for.
+#: The names of language models, in order of precedence.
 MODELS = ("openvino_model.xml", "openvino_language_model.xml", "model.xml")
 #: Names of the arguments of the three constructors.
 SIGNATURES: tuple[tuple[str, ...], ...] = (
@@ -43,7 +43,7 @@ _DEPRECATED = (
 
 @dataclass
 class _Prompts:
-    """Prompts as tokens, with the seconds that they took.
+    """Prompts as tokens, with the times of their conversion.
 
     Attributes:
         rows: The tokens of each prompt.
@@ -60,7 +60,7 @@ class LLMPipeline(ConfiguredPipeline[GenerationConfig]):
     """Continues texts.
 
     The arguments are one of `(models_path, device)`, `(models_path, tokenizer, device)` and `(model, weights,
-    tokenizer, device, generation_config=None)`, with a folder, or the content of a model and a tensor of its weights.
+    tokenizer, device, generation_config=None)`, with a folder, or the contents of a model and a tensor of its weights.
     Further keywords are properties of the device.
 
     Raises:
@@ -114,9 +114,9 @@ class LLMPipeline(ConfiguredPipeline[GenerationConfig]):
 
         Args:
             inputs: A text, several, a `ChatHistory`, `TokenizedInputs`, or a tensor of tokens.
-            generation_config: How; None for the default configuration.
+            generation_config: The options; None for the default configuration.
             streamer: A function of texts, or a `StreamerBase`, which receives tokens.
-            **kwargs: Options that replace those of the configuration.
+            **kwargs: Options that override the configuration.
 
         Returns:
             A str for a text, `EncodedResults` for tokens, or else `DecodedResults`.
@@ -231,7 +231,7 @@ class LLMPipeline(ConfiguredPipeline[GenerationConfig]):
         return [self._model.generate(row, options, has_logprobs, writer, is_chat) for row in rows]
 
     def _measure(self, prompts: _Prompts, results: Sequence[GeneratedTokens], start: float) -> PerfMetrics:
-        """Return the times of a generation that began at a time in seconds."""
+        """Return the times of a generation, given its start in seconds."""
         metrics = PerfMetrics()
         metrics._load_time = self._load_time
         metrics._input_tokens = len(prompts.rows[0])  # as OpenVINO GenAI counts
@@ -253,7 +253,7 @@ class LLMPipeline(ConfiguredPipeline[GenerationConfig]):
 
 
 def _bind(args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments by name, and remove them from the keywords.
+    """Remove arguments from the keywords, and return them by name.
 
     Raises:
         TypeError: An argument is missing.

@@ -1,4 +1,4 @@
-"""How long a generation took."""
+"""The times of a generation."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ class RawPerfMetrics:
     """Times in microseconds.
 
     Attributes:
-        generate_durations: Of calls of generate.
-        tokenization_durations: Of conversions of prompts to tokens.
-        detokenization_durations: Of conversions of tokens to texts.
-        chat_template_durations: Of applications of the chat template.
-        m_times_to_first_token: Until the first token of each call.
-        m_new_token_times: At which tokens were chosen, since any time.
-        token_infer_durations: Of runs of the model, for each token.
+        generate_durations: Times of calls of generate.
+        tokenization_durations: Times for converting prompts to tokens.
+        detokenization_durations: Times for converting tokens to texts.
+        chat_template_durations: Times for applying the chat template.
+        m_times_to_first_token: Time to the first token of each call.
+        m_new_token_times: When tokens were chosen, from an arbitrary start.
+        token_infer_durations: Times of the model runs for each token.
         m_batch_sizes: Tokens of each run.
-        m_durations: Between tokens.
-        inference_durations: Of all runs of each call.
+        m_durations: Times between tokens.
+        inference_durations: Total time of the model runs of each call.
         grammar_compile_times: Always empty, since there is no structured output.
-        sampling_durations: Of choices of tokens.
+        sampling_durations: Times for choosing tokens.
     """
 
     generate_durations: list[float] = field(default_factory=list)
@@ -81,7 +81,7 @@ class RawPerfMetrics:
 
 
 class PerfMetrics:
-    """Statistics of the times of a generation, in milliseconds. Those of several calls add up.
+    """Statistics of the times of a generation, in milliseconds. The times of several calls are added up.
 
     Attributes:
         raw_metrics: The times.
@@ -97,7 +97,7 @@ class PerfMetrics:
         """Return the metrics of all calls.
 
         Raises:
-            RuntimeError: They are of different pipelines.
+            RuntimeError: The metrics come from different pipelines.
         """
         if not isinstance(metrics, PerfMetrics):
             return NotImplemented
@@ -114,7 +114,7 @@ class PerfMetrics:
     __iadd__ = __add__
 
     def get_load_time(self) -> float:
-        """Return the milliseconds that reading and compiling took."""
+        """Return the time for reading and compiling in milliseconds."""
         return self._load_time
 
     def get_num_generated_tokens(self) -> int:
@@ -134,7 +134,7 @@ class PerfMetrics:
         return measure(self.raw_metrics.m_durations)
 
     def get_ipot(self) -> MeanStdPair:
-        """Return the time of a run of the model per token."""
+        """Return the time of model runs per token."""
         return measure(self.raw_metrics.token_infer_durations)
 
     def get_throughput(self) -> MeanStdPair:
@@ -143,7 +143,7 @@ class PerfMetrics:
         return MeanStdPair(1000 / mean if mean else math.inf, std * 1000 / mean**2 if mean else math.nan)
 
     def get_inference_duration(self) -> MeanStdPair:
-        """Return the time of the runs of the model of a call."""
+        """Return the time of model runs per call."""
         return measure(self.raw_metrics.inference_durations)
 
     def get_generate_duration(self) -> MeanStdPair:
@@ -151,19 +151,19 @@ class PerfMetrics:
         return measure(self.raw_metrics.generate_durations)
 
     def get_tokenization_duration(self) -> MeanStdPair:
-        """Return the time in which a prompt is converted to tokens."""
+        """Return the time for converting a prompt to tokens."""
         return measure(self.raw_metrics.tokenization_durations)
 
     def get_detokenization_duration(self) -> MeanStdPair:
-        """Return the time in which tokens are converted to a text."""
+        """Return the time for converting tokens to a text."""
         return measure(self.raw_metrics.detokenization_durations)
 
     def get_chat_template_duration(self) -> MeanStdPair:
-        """Return the time in which the chat template is applied."""
+        """Return the time for applying the chat template."""
         return measure(self.raw_metrics.chat_template_durations)
 
     def get_sampling_duration(self) -> MeanStdPair:
-        """Return the time in which tokens are chosen."""
+        """Return the time for choosing tokens."""
         return measure(self.raw_metrics.sampling_durations)
 
     def get_grammar_compiler_init_times(self) -> dict[str, float]:

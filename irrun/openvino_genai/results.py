@@ -1,4 +1,4 @@
-"""What a generation returns."""
+"""The results of a generation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DecodedResults", "EncodedResults"]
 
 
 class _Results:
-    """What the results of texts and of tokens have in common.
+    """The common fields of results as texts and as tokens.
 
     Attributes:
         scores: Sums of the logarithms of probabilities; 0 for greedy decoding.
@@ -34,7 +34,7 @@ class _Results:
 
 
 class DecodedResults(_Results):
-    """The texts of a generation, first all of the first prompt.
+    """The texts of a generation, starting with all texts of the first prompt.
 
     Attributes:
         texts: The texts.
@@ -53,7 +53,7 @@ class DecodedResults(_Results):
 
 
 class EncodedResults(_Results):
-    """The tokens of a generation, first all of the first prompt.
+    """The tokens of a generation, starting with all sequences of the first prompt.
 
     Attributes:
         tokens: The tokens.

@@ -1,4 +1,4 @@
-"""How models are compiled: the device and the properties that programs pass."""
+"""Settings for compiling models, from the device and properties that programs pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from irrun.runtime.options import RunSettings
 
 __all__ = ["DraftModel", "draft_model", "find_model", "make_settings"]
 
-#: Properties of OpenVINO GenAI that do not concern the device and change no result.
+#: OpenVINO GenAI's own properties, which do not change results.
 _IGNORED = (
     "ATTENTION_BACKEND",
     "scheduler_config",
@@ -45,22 +45,22 @@ def draft_model(models_path: str | Path, device: str = "", **kwargs: Any) -> Dra
 
 
 def make_settings(device: str, properties: Mapping[str, Any]) -> RunSettings:
-    """Return how models are compiled.
+    """Return the settings for compiling models.
 
     Args:
         device: The device.
         properties: Properties of the device.
 
     Raises:
-        RuntimeError: The device or a property is unknown, or asks for what irrun does not provide.
+        RuntimeError: The device or a property is unknown, or irrun does not support it.
     """
     if not isinstance(device, str):
         raise TypeError(f"device is {device!r}; expected a str")
     if properties.get("adapters") is not None:
-        raise RuntimeError("irrun does not provide adapters of OpenVINO GenAI")
+        raise RuntimeError("irrun does not support adapters of OpenVINO GenAI")
     draft = properties.get("draft_model")
     if draft is not None and not isinstance(draft, DraftModel):
-        raise TypeError(f"draft_model is {draft!r}; expected what openvino_genai.draft_model returns")
+        raise TypeError(f"draft_model is {draft!r}; expected the result of openvino_genai.draft_model")
     config = Config({}, parse_device(device))
     config.update({name: value for name, value in properties.items() if name not in _IGNORED})
     threads = int(config.get("INFERENCE_NUM_THREADS") or 0) or None
@@ -75,7 +75,7 @@ def find_model(folder: Path, *names: str) -> Path:
         names: Names of files.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: No model exists.
     """
     for name in names:
         if (folder / name).is_file():

@@ -1,4 +1,4 @@
-"""Streamers, which receive tokens or texts while they are generated."""
+"""Streamers, which receive tokens or texts as they are generated."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from irrun.openvino_genai.tokenizer import Tokenizer
 
 __all__ = ["StreamerBase", "TextStreamer", "make_streamer", "to_status"]
 
-#: The last tokens whose text may become shorter with the next ones.
+#: Number of last tokens whose text may become shorter with later tokens.
 DELAY = 3
-#: What an incomplete character looks like.
+#: The replacement of an incomplete character.
 INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -20,7 +20,7 @@ class StreamerBase:
     """Receives tokens. Subclasses override both methods."""
 
     def write(self, token: SupportsInt | Sequence[SupportsInt]) -> StreamingStatus | bool:
-        """Receive a token, or a list of tokens, and return whether to go on.
+        """Receive a token, or a list of tokens, and return whether to continue.
 
         Raises:
             RuntimeError: A subclass does not override it.
@@ -37,7 +37,7 @@ class StreamerBase:
 
 
 class TextStreamer(StreamerBase):
-    """Converts tokens to parts of a text as soon as the next tokens do not change them.
+    """Converts tokens to parts of a text, as soon as later tokens cannot change them.
 
     Args:
         tokenizer: Converts tokens to texts.
@@ -68,7 +68,7 @@ class TextStreamer(StreamerBase):
         return text
 
     def write(self, token: SupportsInt | Sequence[SupportsInt]) -> StreamingStatus:
-        """Receive tokens, and pass on what is known of the text."""
+        """Receive tokens, and pass on the final parts of the text."""
         tokens = [int(t) for t in token] if isinstance(token, Sequence) else [int(token)]
         if not tokens:
             return StreamingStatus.RUNNING
@@ -105,7 +105,7 @@ class TextStreamer(StreamerBase):
 
 
 def to_status(value: Any) -> StreamingStatus:
-    """Return what a callback asks for. True is STOP; None and False are RUNNING."""
+    """Convert the result of a callback to a status. True is STOP; None and False are RUNNING."""
     if isinstance(value, StreamingStatus):
         return value
     return StreamingStatus.STOP if value else StreamingStatus.RUNNING
@@ -119,7 +119,7 @@ def make_streamer(streamer: Any, tokenizer: Tokenizer) -> StreamerBase | None:
         tokenizer: Converts tokens to texts.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The streamer is something else.
     """
     if streamer is None or isinstance(streamer, StreamerBase):
         return streamer

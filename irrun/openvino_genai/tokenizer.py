@@ -43,10 +43,10 @@ class Tokenizer:
     """Converts texts to tokens and back.
 
     Args:
-        tokenizer_path: A folder with openvino_tokenizer.xml and openvino_detokenizer.xml; or the content of the first
-            file, followed by its weights, the content of the second one and its weights.
+        tokenizer_path: A folder with openvino_tokenizer.xml and openvino_detokenizer.xml; or the contents of the first
+            file, followed by its weights, the contents of the second file and its weights.
         *rest: See above.
-        properties: Properties, which change nothing.
+        properties: Properties. They have no effect.
         **kwargs: The same.
 
     Raises:
@@ -99,14 +99,14 @@ class Tokenizer:
             prompts_2: The second text of each pair.
             add_special_tokens: Whether tokens such as [CLS] are added.
             pad_to_max_length: Whether texts are padded to `max_length`.
-            max_length: Largest number of tokens; None for the limit of the tokenizer.
+            max_length: Maximum number of tokens; None for the limit of the tokenizer.
             padding_side: "left" or "right"; None for the side of the tokenizer.
             truncation: Whether texts are truncated to `max_length`.
             prompt: The first argument, if it is one text.
             prompts_1: The first argument, if `prompts_2` is given.
 
         Raises:
-            RuntimeError: There is no tokenizer, or it does not take pairs.
+            RuntimeError: There is no tokenizer, or it does not support pairs.
             TypeError: An argument has a wrong type.
         """
         if isinstance(prompts_2, bool):  # positional arguments without second texts
@@ -127,7 +127,7 @@ class Tokenizer:
 
         Args:
             tokens: The tokens.
-            skip_special_tokens: Whether special tokens are left out.
+            skip_special_tokens: Whether to omit special tokens.
 
         Raises:
             RuntimeError: There is no detokenizer.
@@ -154,10 +154,10 @@ class Tokenizer:
 
         Args:
             history: The messages.
-            add_generation_prompt: Whether what precedes the answer is appended.
-            chat_template: The template; empty for the one of the folder.
-            tools: Definitions of tools; None for those of the history.
-            extra_context: Further variables; None for those of the history.
+            add_generation_prompt: Whether to append the prefix of an answer.
+            chat_template: The template; empty for the folder's template.
+            tools: Definitions of tools; None for the history's tools.
+            extra_context: Further variables; None for the history's variables.
 
         Raises:
             RuntimeError: There is no template, or it failed.
@@ -200,11 +200,11 @@ class Tokenizer:
         return self._original_template
 
     def get_pad_token_id(self) -> int:
-        """Return the token of padding, or -1."""
+        """Return the padding token, or -1."""
         return self._ids["pad"]
 
     def get_bos_token_id(self) -> int:
-        """Return the token that texts begin with, or -1."""
+        """Return the token that begins texts, or -1."""
         return self._ids["bos"]
 
     def get_eos_token_id(self) -> int:
@@ -212,11 +212,11 @@ class Tokenizer:
         return self._ids["eos"]
 
     def get_pad_token(self) -> str:
-        """Return the token of padding as a text."""
+        """Return the padding token as a text."""
         return self._texts["pad"]
 
     def get_bos_token(self) -> str:
-        """Return the token that texts begin with as a text."""
+        """Return the token that begins texts as a text."""
         return self._texts["bos"]
 
     def get_eos_token(self) -> str:
@@ -224,7 +224,7 @@ class Tokenizer:
         return self._texts["eos"]
 
     def get_vocab(self) -> dict[bytes, int]:
-        """Return the tokens by their bytes, which may not be UTF-8.
+        """Return bytes -> token. The bytes may not be valid UTF-8.
 
         Raises:
             RuntimeError: The detokenizer has no vocabulary.
@@ -258,11 +258,11 @@ class Tokenizer:
         return [content[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
     def supports_paired_input(self) -> bool:
-        """Return whether the tokenizer takes pairs of texts."""
+        """Return whether the tokenizer supports pairs of texts."""
         return self._tokenizer.takes_pairs
 
 
 def _read(model: Any, weights: Any) -> Model:
-    """Read a model from its content and its weights."""
+    """Read a model from its contents and its weights."""
     content = model.encode() if isinstance(model, str) else model
     return read_model(content, np.ascontiguousarray(weights.data) if isinstance(weights, Tensor) else weights)

@@ -8,5 +8,5 @@ __all__ = ["get_version"]
 
 
 def get_version() -> str:
-    """Return the version of OpenVINO GenAI whose API this package follows, in its format."""
+    """Return the OpenVINO GenAI version that this package follows, in OpenVINO GenAI's format."""
     return f"2026.4.0.0-0-irrun{irrun.__version__}"

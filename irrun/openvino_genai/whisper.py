@@ -35,8 +35,8 @@ class WhisperDecodedResultChunk:
     """A part of a text.
 
     Attributes:
-        start_ts: When it begins, in seconds.
-        end_ts: When it ends; -1 if the model does not say.
+        start_ts: The start in seconds.
+        end_ts: The end in seconds; -1 if the model does not give it.
         text: The text.
     """
 
@@ -47,12 +47,12 @@ class WhisperDecodedResultChunk:
 
 @dataclass(repr=False)
 class WhisperRawPerfMetrics:
-    """Times in microseconds, none of which is measured.
+    """Times in microseconds. They are not measured.
 
     Attributes:
-        features_extraction_durations: Of computations of features.
-        encode_inference_durations: Of runs of the encoder.
-        decode_inference_durations: Of runs of the decoder.
+        features_extraction_durations: Times for computing features.
+        encode_inference_durations: Times of runs of the encoder.
+        decode_inference_durations: Times of runs of the decoder.
         word_level_timestamps_processing_durations: Always empty.
     """
 
@@ -63,7 +63,7 @@ class WhisperRawPerfMetrics:
 
 
 class WhisperPerfMetrics(PerfMetrics):
-    """Statistics of the times of a call. Only its whole duration and the number of tokens are known.
+    """Statistics of the times of a call. Only the total time and the number of tokens are known.
 
     Attributes:
         whisper_raw_metrics: The times.
@@ -74,7 +74,7 @@ class WhisperPerfMetrics(PerfMetrics):
         self.whisper_raw_metrics = WhisperRawPerfMetrics()
 
     def get_features_extraction_duration(self) -> MeanStdPair:
-        """Return the time of the computation of features."""
+        """Return the time for computing features."""
         return measure(self.whisper_raw_metrics.features_extraction_durations)
 
     def get_encode_inference_duration(self) -> MeanStdPair:
@@ -86,21 +86,21 @@ class WhisperPerfMetrics(PerfMetrics):
         return measure(self.whisper_raw_metrics.decode_inference_durations)
 
     def get_word_level_timestamps_processing_duration(self) -> MeanStdPair:
-        """Return -1, since there are no times of words."""
+        """Return -1, since word timestamps are not supported."""
         return measure(self.whisper_raw_metrics.word_level_timestamps_processing_durations)
 
 
 @dataclass(repr=False)
 class WhisperDecodedResults:
-    """The text of speech.
+    """A transcript.
 
     Attributes:
         texts: The text.
         scores: 1.
         language: The language, such as "en".
-        chunks: The parts of the text, if they were asked for.
+        chunks: The segments, if they were requested.
         words: Always None.
-        perf_metrics: How long it took.
+        perf_metrics: The times of the call.
     """
 
     texts: list[str]
@@ -117,7 +117,7 @@ class WhisperDecodedResults:
 
 
 class WhisperPipeline(ConfiguredPipeline[WhisperGenerationConfig]):
-    """Writes down speech.
+    """Transcribes speech.
 
     Args:
         models_path: A folder with openvino_encoder_model.xml, openvino_decoder_model.xml and a tokenizer.
@@ -154,13 +154,13 @@ class WhisperPipeline(ConfiguredPipeline[WhisperGenerationConfig]):
         streamer: Any = None,
         **kwargs: Any,
     ) -> WhisperDecodedResults:
-        """Write down speech.
+        """Transcribe speech.
 
         Args:
             raw_speech_input: Samples from -1 to 1, with 16,000 samples per second.
-            generation_config: How; None for the default configuration.
+            generation_config: The options; None for the default configuration.
             streamer: A function of texts, or a `StreamerBase`, which receives tokens.
-            **kwargs: Options that replace those of the configuration.
+            **kwargs: Options that override the configuration.
 
         Raises:
             RuntimeError: An option is out of range, or a layer failed.

@@ -1,7 +1,7 @@
-"""Patterns for texts of ASCII only, which the standard library matches faster than the package `regex`.
+"""Patterns for ASCII texts, which the standard library matches faster than the package `regex`.
 
-The standard library has no time limit. So a pattern is converted only if its matches take a time that is bounded by a
-power of the length of the text, and used only for texts that are short enough.
+The standard library has no time limit. A pattern is therefore converted only if matching time is bounded by a
+power of the text length, and used only for texts that are short enough.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from irrun.text.packages import import_regex
 
 __all__ = ["AsciiPattern", "convert_to_ascii"]
 
-#: Most steps of a search in the standard library.
+#: Maximum number of steps of a search in the standard library.
 MAX_STEPS = 10**9
-#: A quantifier with more repetitions counts as one without a limit.
+#: A quantifier with more repetitions counts as unlimited.
 FEW = 4
 
-#: What translated patterns consist of.
+#: The elements of translated patterns.
 _TOKENS = re.compile(
     r"(?P<char>\[(?:\\.|[^\]\\])*\]|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|[^\W_]|[^\x00-\x7f]|\.)"
     r"|(?P<open>\((?:\?(?:[:=!]|<[=!]|(?P<flags>[is]*(?:-[is]*)?):))?)"
@@ -34,7 +34,7 @@ class AsciiPattern(NamedTuple):
 
     Attributes:
         compiled: The pattern.
-        longest: Characters of the longest text that it should search.
+        longest: Maximum length of texts to search, in characters.
     """
 
     compiled: re.Pattern[str]
@@ -42,7 +42,7 @@ class AsciiPattern(NamedTuple):
 
 
 def convert_to_ascii(translated: str) -> AsciiPattern | None:
-    """Return a pattern for texts of ASCII.
+    """Return a pattern for ASCII texts.
 
     Args:
         translated: A pattern of `regex` that `translate` returns.
@@ -53,7 +53,7 @@ def convert_to_ascii(translated: str) -> AsciiPattern | None:
     pieces: list[str] = []
     flags = [""]
     starts = _Starts()
-    degrees, best = [0], [0]  # repeated characters of the alternative, and most in an alternative, by open group
+    degrees, best = [0], [0]  # by open group: repetitions in the alternative, and their maximum
     position, last = 0, ""
     while position < len(translated):
         token = _TOKENS.match(translated, position)
@@ -106,14 +106,14 @@ def convert_to_ascii(translated: str) -> AsciiPattern | None:
 
 @dataclass(slots=True)
 class _Group:
-    """What the matches of a group may begin with.
+    """The possible first characters of a group's matches.
 
     Attributes:
         is_look: Whether the group looks ahead or behind.
         chars: The content of classes of characters.
         has_empty: Whether an alternative before the last one may be empty.
         is_empty: Whether the last alternative may be empty so far.
-        was_empty: Whether that was so before its last item.
+        was_empty: Whether it could be empty before its last item.
     """
 
     is_look: bool = False
@@ -124,7 +124,7 @@ class _Group:
 
 
 class _Starts:
-    """Collects the characters that matches may begin with, which tell quickly where there is none."""
+    """Collects the possible first characters of matches, to skip quickly where there is none."""
 
     def __init__(self) -> None:
         self._groups = [_Group()]
@@ -153,7 +153,7 @@ class _Starts:
             group.is_empty = inner.has_empty or inner.is_empty
 
     def skip(self) -> None:
-        """Let the last item be optional."""
+        """Make the last item optional."""
         self._groups[-1].is_empty = self._groups[-1].was_empty
 
     def end_alternative(self) -> None:
@@ -163,7 +163,7 @@ class _Starts:
         group.is_empty = group.was_empty = True
 
     def get_check(self) -> str:
-        """Return the opening of a group that is entered only before a character that matches may begin with."""
+        """Return the opening of a group that starts with a lookahead for the possible first characters."""
         group = self._groups[0]
         if group.has_empty or group.is_empty or not group.chars:
             return "(?:"
@@ -173,7 +173,7 @@ class _Starts:
 
 @functools.lru_cache(maxsize=4096)
 def _list_chars(text: str, flags: str) -> str:
-    """Return a class of the ASCII characters that an expression for one character matches."""
+    """Return a class with the ASCII characters that a single-character expression matches."""
     compiled = import_regex().compile(f"(?{flags}:{text})" if flags else text)
     codes = [code for code in range(128) if compiled.fullmatch(chr(code))]
     if not codes:

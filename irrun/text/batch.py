@@ -15,17 +15,17 @@ __all__ = ["Batch", "join_batch"]
 
 Array = np.ndarray[Any, Any]
 
-#: As many strings, with as many bytes, are faster one by one.
+#: Up to this many strings and bytes, processing strings one by one is faster.
 FEW, SHORT = 4, 512
 
 
 class Batch:
-    """Strings of valid UTF-8 that follow each other without gaps.
+    """Contiguous strings of valid UTF-8.
 
     Args:
         chars: The bytes of all strings, u8 [bytes].
         text: The text of all strings.
-        byte_bounds: Where each string begins in `chars`, and the end, i64 [strings + 1].
+        byte_bounds: The start of each string in `chars`, then the end, i64 [strings + 1].
     """
 
     def __init__(self, chars: Array, text: str, byte_bounds: Array) -> None:
@@ -48,7 +48,7 @@ class Batch:
 
     @cached_property
     def offsets(self) -> Array:
-        """Where each character begins in `chars`, and the end, i64 [characters + 1]."""
+        """The start of each character in `chars`, then the end, i64 [characters + 1]."""
         if self.is_ascii:
             return np.arange(self.chars.size + 1)
         offsets = np.zeros(self.codes.size + 1, np.int64)
@@ -57,16 +57,16 @@ class Batch:
 
     @cached_property
     def bounds(self) -> Array:
-        """Where each string begins, in characters, and the end, i64 [strings + 1]."""
+        """The start of each string in characters, then the end, i64 [strings + 1]."""
         return self.byte_bounds if self.is_ascii else np.searchsorted(self.offsets, self.byte_bounds)
 
     @cached_property
     def prepared(self) -> str:
-        """The text without characters that Unicode 17 does not know."""
+        """The text without characters that are not in Unicode 17."""
         return prepare(self.text)
 
     def to_bytes(self, positions: Array) -> Array:
-        """Return positions of characters as positions of bytes."""
+        """Convert positions of characters to positions of bytes."""
         return positions if self.is_ascii else self.offsets[positions]
 
 
@@ -74,8 +74,8 @@ def join_batch(begins: Array, ends: Array, chars: Array) -> Batch | None:
     """Return strings as one text; None if one of them is not valid UTF-8, or if they are few and short.
 
     Args:
-        begins: Where each string begins in `chars`, any shape.
-        ends: Where each string ends.
+        begins: The start of each string in `chars`, any shape.
+        ends: The end of each string.
         chars: u8 [bytes].
 
     Raises:
@@ -89,7 +89,7 @@ def join_batch(begins: Array, ends: Array, chars: Array) -> Batch | None:
     bounds = np.zeros(begins.size + 1, np.int64)
     np.cumsum(ends.reshape(-1) - begins.reshape(-1), out=bounds[1:])
     firsts = joined[bounds[:-1][bounds[:-1] < joined.size]]
-    if ((firsts & 0xC0) == 0x80).any():  # a string begins inside of a character
+    if ((firsts & 0xC0) == 0x80).any():  # a string begins inside a character
         return None
     check_time()
     try:

@@ -1,4 +1,4 @@
-"""Byte pair encoding as the operation BPETokenizer computes it."""
+"""Byte pair encoding, as in the operation BPETokenizer."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["BytePairEncoder"]
 
 Array = np.ndarray[Any, Any]
 
-#: What a pair that does not merge has instead of its rank.
+#: The rank of a pair that does not merge.
 _NEVER = 1 << 72
-#: Bits of a priority that hold the age of a pair; the rank is above.
+#: Number of bits for the age of a pair in a priority; the rank is above them.
 _AGE_BITS = 32
-#: Symbols of a word up to which the next pair is found by a search instead of a heap.
+#: Up to this many symbols, the next pair of a word is found by searching, not by a heap.
 _MAX_SEARCHED = 48
-#: Symbols of a long word that are found and merged at a time, and the bytes that a byte of such a word takes.
+#: Number of symbols of a long word that are merged at a time, and memory per byte of such a word.
 _SEGMENT, _BYTES_PER_BYTE = 1 << 18, 32
-#: Pairs of symbols at borders of merges that are told apart at most.
+#: Maximum number of distinct pairs of symbols at the borders of merges.
 MAX_BORDERS = 1 << 22
-#: Runs of symbols between borders whose tokens are kept.
+#: Maximum number of runs of symbols with kept tokens.
 MAX_RUNS = 1 << 16
 #: The character that separates words in vocabularies of SentencePiece.
 _SEPARATOR = "\u2581".encode()
@@ -40,24 +40,24 @@ _BETWEEN_WORDS = re.compile(
 
 
 class _TieError(Exception):
-    """Two pairs are equal and became neighbors at the same time, so that their order is that of a heap."""
+    """Two pairs are equal and became neighbors at the same time, so their order depends on the heap."""
 
 
 class BytePairEncoder(WordEncoder):
     """Splits words into tokens by merging pairs of symbols.
 
-    The symbols of a word are the longest tokens that no merge makes. The pair of neighbors of lowest rank is merged
-    next, and among equal pairs the one that became neighbors first.
+    The symbols of a word are the longest tokens that no merge creates. The neighboring pair of lowest rank is merged
+    next; among equal pairs, the pair that became neighbors first.
 
     Args:
-        vocabulary: The ids of tokens, which includes added tokens. The encoder keeps and changes it.
+        vocabulary: The ids of tokens, including added tokens. The encoder keeps and modifies it.
         merges: The left and the right parts of the pairs that merge, by rank.
-        unknown: The token that stands for a byte without token; bytes are dropped if the vocabulary lacks it.
-        end_suffix: What is appended to each word.
-        byte_fallback: Whether tokens such as `<0x0A>` stand for bytes without token.
+        unknown: The token for a byte without a token. If the vocabulary does not contain it, such bytes are dropped.
+        end_suffix: The suffix of each word.
+        byte_fallback: Whether tokens such as `<0x0A>` represent bytes without a token.
 
     Raises:
-        InputError: The vocabulary lacks a part of a pair, or what it merges into.
+        InputError: The vocabulary lacks a part of a pair, or its merged token.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class BytePairEncoder(WordEncoder):
         return merge(ids, self._borders)
 
     def _merge_segments(self, ids: list[int], borders: frozenset[int]) -> list[int]:
-        """Return the tokens of a long list of symbols, which is cut where no merge joins neighbors."""
+        """Return the tokens of a long list of symbols, cut where no merge joins neighbors."""
         tokens: list[int] = []
         start, count = 0, len(ids)
         while start < count:
@@ -172,7 +172,7 @@ class BytePairEncoder(WordEncoder):
 
     def _merge_runs(self, ids: list[int], borders: frozenset[int]) -> list[int]:
         """Return the tokens of symbols, run by run."""
-        # No merge joins what is left and what is right of a pair that is at no border of a merge.
+        # If a pair is not at the border of any merge, no merge joins the symbols on its two sides.
         stops = [i for i, (left, right) in enumerate(pairwise(ids), 1) if (left << 32) + right not in borders]
         tokens: list[int] = []
         for start, stop in pairwise([0, *stops, len(ids)]):
@@ -255,7 +255,7 @@ class BytePairEncoder(WordEncoder):
         return tokens
 
     def _merge_in_order(self, ids: list[int]) -> list[int]:
-        """Return the tokens of symbols where equal pairs of the same age are merged as by the heap of libstdc++."""
+        """Return the tokens of symbols; equal pairs of the same age merge in the order of libstdc++'s heap."""
         get, symbols, count = self._ranks.get, ids.copy(), len(ids)
         following, previous = [*range(1, count), -1], list(range(-1, count - 1))
         heap: list[tuple[int, int, int]] = []
@@ -294,7 +294,7 @@ class BytePairEncoder(WordEncoder):
 
 
 def _find_each(find: Callable[[Any], int | None], symbols: Sequence[Any]) -> list[int | None]:
-    """Return what a function finds for each of many bytes or characters."""
+    """Return the results of a function for many bytes or characters."""
     if len(symbols) <= _SEGMENT:
         return list(map(find, symbols))
     found: list[int | None] = []
@@ -343,7 +343,7 @@ def _find_ids(
     """Return the ids of tokens, i64.
 
     Raises:
-        InputError: The vocabulary lacks one.
+        InputError: The vocabulary lacks a token.
     """
     ids = list(map(vocabulary.get, tokens))
     if None in ids:
@@ -357,13 +357,13 @@ def _find_ids(
 
 
 def _find_defined(vocabulary: dict[bytes, int], token: bytes) -> int | None:
-    """Return the id of a token; None if the vocabulary lacks it or its id is -1, which stands for none."""
+    """Return the id of a token; None if the vocabulary lacks it or its id is -1."""
     value = vocabulary.get(token, -1)
     return None if value == -1 else value
 
 
 def _find_characters(vocabulary: dict[bytes, int]) -> tuple[dict[str, int], set[str]]:
-    """Return the ids of tokens that are a character, and the characters that longer tokens begin with."""
+    """Return the ids of single-character tokens, and the first characters of longer tokens."""
     characters, starts = {}, set()
     for token, value in vocabulary.items():
         text = token.decode("utf-8", "replace")
@@ -372,7 +372,7 @@ def _find_characters(vocabulary: dict[bytes, int]) -> tuple[dict[str, int], set[
         elif text:
             starts.add(text[0])
     if "\ufffd" in starts or "\ufffd".encode() in vocabulary:
-        # A token that is not UTF-8 may begin with a part of any character.
+        # A token that is not valid UTF-8 may begin with a part of any character.
         prefixes = {token[:1] for token in vocabulary if not _is_text(token)}
         starts |= {text for text in characters if text.encode()[:1] in prefixes}
     return characters, starts
@@ -389,7 +389,7 @@ def _is_text(token: bytes) -> bool:
 def _find_borders(
     lefts: Array, rights: Array, merged: Array, vocabulary: dict[bytes, int], unknown: int | None
 ) -> Array | None:
-    """Return the pairs of symbols that are neighbors where two tokens merge, as one i64 each; None if too many."""
+    """Return the pairs of symbols that meet where two tokens merge, one i64 each; None if there are too many."""
     ids = np.array([*vocabulary.values(), *([] if unknown is None else [unknown])], np.int64)
     every = np.concatenate([ids, lefts, rights, merged])
     if not every.size or every.min() < 0 or every.max() > 2 * every.size + 1000:
@@ -408,8 +408,8 @@ def _find_borders(
                 break
             symbols[:] = next_symbols
         else:
-            return None  # tokens that consist of each other, since some have the same id
-    # A token that several pairs make may begin with several symbols, which count as equal.
+            return None  # tokens contain each other, since some have the same id
+    # A token that several pairs create may begin with several symbols, which count as equal.
     first_groups, last_groups = _group(first[merged], first[lefts]), _group(last[merged], last[rights])
     pairs = np.unique((last[lefts] << 32) + first[rights])
     grouped = np.isin(pairs >> 32, list(last_groups)) | np.isin(pairs & 0xFFFFFFFF, list(first_groups))
@@ -424,7 +424,7 @@ def _find_borders(
 
 
 def _group(symbols: Array, others: Array) -> dict[int, list[int]]:
-    """Return the symbols that are equal to others, directly or by way of others, each with all that it is equal to."""
+    """Return the symbols that equal others, directly or transitively, each with all of its equals."""
     groups: dict[int, list[int]] = {}
     differ = symbols != others
     for pair in set(zip(symbols[differ].tolist(), others[differ].tolist(), strict=True)):
@@ -437,7 +437,7 @@ def _group(symbols: Array, others: Array) -> dict[int, list[int]]:
 
 
 def _can_separate(borders: Array, vocabulary: dict[bytes, int]) -> bool:
-    """Return whether the character that separates words begins symbols, and no merge joins them with what precedes."""
+    """Return whether the word separator begins symbols and no merge joins it with preceding symbols."""
     if _SEPARATOR not in vocabulary:
         return False
     begins, ends = [], []

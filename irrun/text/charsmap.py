@@ -1,4 +1,4 @@
-"""Normalization by a map of sequences of characters, as SentencePiece does it."""
+"""Normalization by a map of character sequences, as in SentencePiece."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ __all__ = ["Normalizer", "get_normalizer", "parse_normalizer"]
 
 Array = np.ndarray[Any, Any]
 
-#: Longest key of a map, in bytes.
+#: Maximum length of a key in bytes.
 MAX_KEY = 128
-#: Most nodes of a trie. Nodes may have several parents.
+#: Maximum number of nodes in a trie. Nodes may have several parents.
 MAX_NODES = 1 << 22
-#: Most nodes of the tree of a map, counting shared ones as often as they are reached.
+#: Maximum number of nodes in the tree of a map; shared nodes count once for each path.
 MAX_NODES = 1 << 21
-#: Regions whose normalization is kept.
+#: Maximum number of regions with kept normalization.
 MAX_REGIONS = 10_000
 
 
 class Normalizer:
-    """Replaces the longest prefix that a map contains, until the end of a text.
+    """Repeatedly replaces the longest prefix that a map contains.
 
     Bytes that are not UTF-8 become U+FFFD, one for each byte.
 
     Args:
-        replacements: Sequences of characters, and what replaces them.
+        replacements: Sequences of characters -> their replacements.
         adds_prefix: Whether a space precedes each text that is not empty.
-        removes_spaces: Whether repeated spaces, and those at both ends, are removed.
+        removes_spaces: Whether repeated spaces, and spaces at both ends, are removed.
         escapes_spaces: Whether spaces become U+2581.
     """
 
@@ -70,7 +70,7 @@ class Normalizer:
         return bytes(ord(value or "\0") for value in values) + bytes(range(128, 256)), deleted
 
     def normalize(self, text: bytes) -> bytes:
-        """Return a text as the map replaces it."""
+        """Return a text with the replacements of the map."""
         if self._ascii is not None and text.isascii():
             table, deleted = self._ascii
             replaced = text.translate(table, deleted).decode("ascii")
@@ -81,14 +81,14 @@ class Normalizer:
     def _replace(self, text: str) -> str:
         if self._regions is None or self._followers.isdisjoint(text):
             return text.translate(self._single)
-        # A character that several keys may share with its successors ends a region, so regions are independent.
+        # A character that no key joins with its successors ends a region, so regions are independent.
         parts = self._regions.split(text)
         parts[::2] = [part.translate(self._single) for part in parts[::2]]
         parts[1::2] = [self._known_regions.get(part) or self._replace_region(part) for part in parts[1::2]]
         return "".join(parts)
 
     def _replace_region(self, region: str) -> str:
-        """Return a sequence of characters in which several may be replaced together."""
+        """Return the normalization of a region, in which several characters may be replaced together."""
         pieces, position = [], 0
         while position < len(region):
             for length in range(min(self._longest, len(region) - position), 0, -1):
@@ -105,7 +105,7 @@ class Normalizer:
         return result
 
     def _arrange_spaces(self, text: str, original: bytes) -> str:
-        """Return a text with the spaces that it should have."""
+        """Return a text with normalized spaces."""
         if not original:
             return ""
         if self._removes_spaces:
@@ -131,7 +131,7 @@ _SPACES = re.compile(" {2,}")
 def get_normalizer(
     form: str, folds_case: bool, adds_prefix: bool = False, removes_spaces: bool = False, escapes_spaces: bool = False
 ) -> Normalizer:
-    """Return a normalizer by a form of Unicode.
+    """Return a normalizer for a Unicode normalization form.
 
     Args:
         form: "NFC", "NFD", "NFKC", "NFKD" or "identity" in any case.
@@ -153,7 +153,7 @@ def get_normalizer(
 
 @functools.lru_cache(maxsize=8)
 def parse_normalizer(charsmap: bytes, adds_prefix: bool, removes_spaces: bool, escapes_spaces: bool) -> Normalizer:
-    """Return a normalizer by a compiled map of SentencePiece.
+    """Return a normalizer for a compiled SentencePiece map.
 
     Args:
         charsmap: The size of a trie, u32; the trie; and texts that end with zero bytes. Empty for no map.
@@ -191,9 +191,9 @@ def _read_text(texts: bytes, offset: int) -> str:
 
 
 def _list_trie(units: Array) -> tuple[list[bytes], list[int]]:
-    """Return the keys of a double array of Darts, and their values.
+    """Return the keys of a Darts double array, and their values.
 
-    A unit has the value of a leaf, or the byte by which it is reached, whether a leaf follows, and an offset. The child
+    A unit holds the value of a leaf; or the byte that leads to it, whether a leaf follows, and an offset. The child
     for a byte is at the XOR of position, offset and byte.
     """
     units = units.astype(np.int64)

@@ -1,4 +1,4 @@
-"""FarmHash64 (`farmhashna::Hash64`), by which TensorFlow distributes strings among buckets."""
+"""FarmHash64 (`farmhashna::Hash64`), which TensorFlow uses to distribute strings among buckets."""
 
 from __future__ import annotations
 

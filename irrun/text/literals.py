@@ -1,4 +1,4 @@
-"""Patterns that are a group of many texts, such as the special tokens of a vocabulary."""
+"""Patterns that are alternatives of many literal texts, such as the special tokens of a vocabulary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 __all__ = ["LiteralMatch", "LiteralPattern", "find_literals"]
 
-#: Fewer texts are left to the packages of regular expressions.
+#: Minimum number of texts; fewer are left to the regular expression packages.
 MANY = 32
 
 _TEXT = r"(?:[^\\()\[\]{}.*+?^$|]|\\[^a-zA-Z0-9])+"
@@ -17,31 +17,31 @@ _ONE_TEXT = re.compile(_TEXT)
 
 
 class LiteralMatch(NamedTuple):
-    """A match, with the methods of matches of regular expressions.
+    """A match, with the methods of regular expression matches.
 
     Attributes:
-        first: Where it begins.
-        last: Where it ends.
+        first: The start of the match.
+        last: The end of the match.
     """
 
     first: int
     last: int
 
     def start(self) -> int:
-        """Return where it begins."""
+        """Return the start of the match."""
         return self.first
 
     def end(self) -> int:
-        """Return where it ends."""
+        """Return the end of the match."""
         return self.last
 
     def span(self, group: int = 0) -> tuple[int, int]:
-        """Return where it begins and ends, which is the same for the only group."""
+        """Return the start and the end of the match, which is also its only group."""
         return self.first, self.last
 
 
 class LiteralPattern:
-    """A group of texts, of which the first one matches where several do.
+    """Alternative texts. If several match, the first one counts.
 
     Args:
         texts: The texts, in order.
@@ -68,7 +68,7 @@ class LiteralPattern:
         return LiteralMatch(position, min(found, key=lambda end: self._ranks[text[position:end]]))
 
     def finditer(self, text: str, timeout: float | None = None) -> Iterator[LiteralMatch]:
-        """Yield the matches in a text, which take a time that grows with its length."""
+        """Yield the matches in a text, in time linear in its length."""
         position = 0
         for candidate in self._first.finditer(text):
             if candidate.start() >= position:
@@ -83,7 +83,7 @@ class LiteralPattern:
 
 
 def find_literals(pattern: str) -> LiteralPattern | None:
-    """Return what a pattern of PCRE2 matches, if it is a group of many texts."""
+    """Return the literals of a PCRE2 pattern if it consists of many alternative texts."""
     if pattern.count("|") < MANY or not pattern.isprintable() or _TEXTS.fullmatch(pattern) is None:
         return None
     return LiteralPattern([re.sub(r"\\(.)", r"\1", text) for text in _ONE_TEXT.findall(pattern[1:-1])])

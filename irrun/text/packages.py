@@ -1,4 +1,4 @@
-"""Packages of the extra `text`, which are imported when a model needs them."""
+"""Packages of the extra `text`, imported when a model needs them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def import_sentencepiece() -> ModuleType:
         import sentencepiece
     except ImportError:
         raise InputError(
-            "embedded models of SentencePiece require sentencepiece: pip install 'sentencepiece<0.2.2'"
+            "embedded SentencePiece models require sentencepiece: pip install 'sentencepiece<0.2.2'"
         ) from None
     module: ModuleType = sentencepiece
     return module

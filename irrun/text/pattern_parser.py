@@ -18,7 +18,7 @@ class UnsupportedPatternError(ValueError):
     """PCRE2 may compile a pattern that cannot be translated."""
 
 
-#: What escapes stand for inside of a class, in characters and classes of `regex`.
+#: Escapes inside a class -> characters and classes of `regex`.
 CLASS_ESCAPES = {
     "d": r"\p{Nd}",
     "s": r"\s\u180e",
@@ -26,7 +26,7 @@ CLASS_ESCAPES = {
     "h": r"\t \xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000",
     "v": r"\n-\r\x85\u2028\u2029",
 }
-#: Characters that an escape stands for.
+#: Escapes -> characters.
 CONTROL_ESCAPES = {"a": "\a", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 #: POSIX classes with Unicode properties.
 POSIX_CLASSES = {
@@ -57,7 +57,7 @@ SETS = {
     "xps": CLASS_ESCAPES["s"],
     "xwd": CLASS_ESCAPES["w"],
 }
-#: Binary properties of PCRE2, as normalized names.
+#: Normalized names of PCRE2's binary properties.
 _BINARY_NAMES = """\
 alphabetic alpha ascii asciihexdigit ahex bidicontrol bidic bidimirrored bidim cased caseignorable ci
 changeswhencasefolded cwcf changeswhencasemapped cwcm changeswhenlowercased cwl changeswhentitlecased cwt
@@ -70,18 +70,18 @@ qmark radical regionalindicator ri sentenceterminal sterm softdotted sd terminal
 uideo uppercase upper variationselector vs whitespace space wspace xidcontinue xidc xidstart  xids
 """
 BINARY_PROPERTIES = frozenset(_BINARY_NAMES.split())
-#: Longest lookbehind, in characters, of a branch of variable length.
+#: Maximum lookbehind of a branch of variable length, in characters.
 MAX_LOOKBEHIND = 255
-#: Groups inside of each other.
+#: Maximum nesting depth of groups.
 MAX_DEPTH = 100
-#: Characters of a class that `regex` reads in its own way.
+#: Characters with a different meaning in classes of `regex`.
 _PLAIN = frozenset(string.ascii_letters + string.digits)
-#: Most characters that a quantifier can repeat.
+#: Maximum number of characters that a quantifier can repeat.
 MAX_REPEATS = 65535
 
 
 def translate(pattern: str, captures: bool = True) -> tuple[str, bool]:
-    """Return a pattern of PCRE2 as one of `regex`, version 0.
+    """Translate a PCRE2 pattern to one for `regex`, version 0.
 
     Args:
         pattern: The pattern, for PCRE2 with UTF-8 and Unicode properties.
@@ -92,7 +92,7 @@ def translate(pattern: str, captures: bool = True) -> tuple[str, bool]:
 
     Raises:
         PatternError: PCRE2 does not compile the pattern.
-        UnsupportedPatternError: The pattern has something that cannot be translated, such as recursion.
+        UnsupportedPatternError: The pattern contains a construct that cannot be translated, such as recursion.
     """
     parser = _Parser(pattern, captures)
     text = parser.parse()
@@ -126,14 +126,14 @@ class _Parser:
         return self.pattern[self.position : self.position + count]
 
     def skip(self, text: str) -> bool:
-        """Skip a text if it follows."""
+        """Skip a text if it is next."""
         if self.pattern.startswith(text, self.position):
             self.position += len(text)
             return True
         return False
 
     def take_until(self, end: str) -> str:
-        """Return what precedes the next `end`, and skip both."""
+        """Return the text before the next `end`, and skip both."""
         stop = self.pattern.find(end, self.position)
         if stop < 0:
             raise PatternError(f"missing {end}")
@@ -158,7 +158,7 @@ class _Parser:
         return "|".join(parts), None if None in widths else max(w for w in widths if w is not None)
 
     def parse_sequence(self, outer: str) -> tuple[str, int | None]:
-        """Parse an alternative; options that it sets last until the group ends."""
+        """Parse an alternative. Options that it sets apply until the group ends."""
         parts: list[str] = []
         opened = 0
         total: int | None = 0
@@ -176,7 +176,7 @@ class _Parser:
                 continue
             quantifier, most = self.parse_quantifier()
             if quantifier and not repeatable:
-                raise PatternError("a quantifier follows nothing that it can repeat")
+                raise PatternError("a quantifier has nothing to repeat")
             parts.append(text + quantifier)
             if width and quantifier:
                 width = None if most is None else width * most
@@ -227,7 +227,7 @@ class _Parser:
         return least, most
 
     def skip_space(self) -> None:
-        """Skip white space and comments where the option x allows them."""
+        """Skip white space and comments if the option x is set."""
         while True:
             if self.skip("(?#"):
                 self.take_until(")")
@@ -240,7 +240,7 @@ class _Parser:
                 return
 
     def parse_atom(self) -> tuple[str, int | None, bool]:
-        """Parse what a quantifier may follow; return it, its width and whether it can be repeated."""
+        """Parse an item that a quantifier may follow; return it, its width and whether it can be repeated."""
         self.skip_space()
         if self.position >= len(self.pattern) or self.peek() in "|)":
             return "", 0, False
@@ -258,11 +258,11 @@ class _Parser:
             self.has_context = True
             return char, 0, False
         if char in "*+?":
-            raise PatternError("a quantifier follows nothing")
+            raise PatternError("a quantifier has nothing to repeat")
         if char == "{":
             self.position -= 1
             if self.read_bounds() is not None:
-                raise PatternError("a quantifier follows nothing")
+                raise PatternError("a quantifier has nothing to repeat")
             self.position += 1
         return _escape(char), 1, True
 
@@ -281,11 +281,11 @@ class _Parser:
             raise PatternError("missing closing parenthesis")
         self.flags = before if not is_look.startswith("flags") else is_look[5:]
         if is_look == "behind" and (width is None or width > MAX_LOOKBEHIND):
-            raise PatternError("a lookbehind is not limited")
+            raise PatternError("a lookbehind has unlimited length")
         return f"{opening}{text})", 0 if is_look in ("ahead", "behind") else width, True
 
     def parse_group_opening(self) -> tuple[str, str]:
-        """Parse what follows `(?`; return how `regex` writes it, and "ahead", "behind" or "flags" and outer flags."""
+        """Parse the text after `(?`; return its form in `regex`, and "ahead", "behind" or "flags" and outer flags."""
         for opening, kind in (("=", "ahead"), ("!", "ahead"), ("<=", "behind"), ("<!", "behind")):
             if self.skip(opening):
                 self.has_context = True
@@ -302,7 +302,7 @@ class _Parser:
         return self.parse_flags()
 
     def parse_flags(self) -> tuple[str, str]:
-        """Parse options, of a group or of what follows."""
+        """Parse options, for a group or for the rest of the enclosing group."""
         outer = self.flags
         flags, removes = set(outer), False
         if self.skip("^"):
@@ -326,7 +326,7 @@ class _Parser:
                 raise PatternError("unknown option")
 
     def parse_escape(self) -> tuple[str, int | None, bool]:
-        """Parse an escape outside of a class, after the backslash."""
+        """Parse an escape outside a class, after the backslash."""
         char = self.peek()
         if char in CLASS_ESCAPES and char:
             self.position += 1
@@ -359,7 +359,7 @@ class _Parser:
             self.position += 1
             position = self.position
             if self.peek() == "{" and self.read_bounds() is None:
-                raise PatternError("unknown name of a character")
+                raise PatternError("unknown character name")
             self.position = position
             return r"[^\n]", 1, True
         if char == "Q":
@@ -378,7 +378,7 @@ class _Parser:
         return _escape(self.parse_character()), 1, True
 
     def quote(self, quoted: str) -> tuple[str, int | None, bool]:
-        """Return quoted text, of which a quantifier repeats the last character."""
+        """Return quoted text; a quantifier repeats its last character."""
         if not quoted:
             return "", 0, False
         return "".join(map(_escape, quoted)), len(quoted), True
@@ -420,11 +420,11 @@ class _Parser:
         return f"(?P={_check_name(name)})", None, True
 
     def parse_character(self) -> str:
-        """Parse an escape that stands for one character, after the backslash."""
+        """Parse the escape of a single character, after the backslash."""
         char = self.peek()
         self.position += 1
         if not char:
-            raise PatternError("a backslash at the end")
+            raise PatternError("trailing backslash")
         if char in CONTROL_ESCAPES:
             return CONTROL_ESCAPES[char]
         if char == "c":
@@ -475,7 +475,7 @@ class _Parser:
     def parse_class(self) -> tuple[str, int | None, bool]:
         """Parse a class after its opening bracket."""
         if self.find_posix_end(self.position) is not None:
-            raise PatternError("a POSIX class outside of a class")
+            raise PatternError("a POSIX class outside a class")
         negated = self.skip("^")
         content: list[str] = []
         complements: list[str] = []  # classes of which each element may be any other character
@@ -507,7 +507,7 @@ class _Parser:
         return _write_class(negated, "".join(content), complements), 1, True
 
     def find_posix_end(self, position: int) -> int | None:
-        """Return where `:]`, `.]` or `=]` follows, if there is the beginning of a POSIX class at a position."""
+        """If a POSIX class begins at a position, return the position of its `:]`, `.]` or `=]`."""
         terminator = self.pattern[position : position + 1]
         if terminator not in (":", ".", "="):
             return None
@@ -554,14 +554,14 @@ class _Parser:
             (complements if escape.isupper() else content).append(known)
             return None
         if escape in ("B", "R", "X", "N") and self.peek(4) != "N{U+":
-            raise PatternError("an escape that a class cannot contain")
+            raise PatternError("an escape that is not allowed in a class")
         if escape and escape in "89":
-            raise PatternError("a digit that is not octal")
+            raise PatternError("invalid octal digit")
         return self.parse_character()
 
 
 def _write_class(negated: bool, content: str, complements: list[str]) -> str:
-    """Return a class with complements of sets."""
+    """Return a class that contains complements of sets."""
     if not complements:
         return f"[{'^' if negated else ''}{content}]"
     if not content and len(complements) == 1:
@@ -574,14 +574,14 @@ def _write_class(negated: bool, content: str, complements: list[str]) -> str:
 
 
 def _open_flags(outer: str, flags: str) -> str:
-    """Return the opening of a group that changes options. White space is removed here, so `x` is left out."""
+    """Return the opening of a group that changes options. White space is already removed, so `x` is omitted."""
     added = "".join(sorted(set(flags) - set(outer) - {"x"}))
     removed = "".join(sorted(set(outer) - set(flags) - {"x"}))
     return f"(?{added}{'-' + removed if removed else ''}:" if added or removed else "(?:"
 
 
 def _escape(char: str) -> str:
-    """Return a character that stands for itself, in a class too."""
+    """Escape a character, for use inside and outside classes."""
     if char in _PLAIN or ord(char) >= 128:
         return char if not 0xD800 <= ord(char) < 0xE000 else f"\\u{ord(char):04x}"
     return f"\\x{ord(char):02x}"
@@ -593,22 +593,22 @@ def _make_char(digits: str, base: int) -> str:
     except ValueError:
         raise PatternError("malformed number") from None
     if code > 0x10FFFF or 0xD800 <= code < 0xE000 or "_" in digits or "-" in digits:
-        raise PatternError("not a character")
+        raise PatternError("not a valid character")
     return chr(code)
 
 
 def _check_name(name: str) -> str:
     if not name.isidentifier() or len(name) > 128:
-        raise PatternError("malformed name of a group")
+        raise PatternError("malformed group name")
     return name
 
 
 @functools.cache
 def _translate_property(name: str) -> str:
-    """Return the content of a class for a property of PCRE2.
+    """Return the class content of a PCRE2 property.
 
     Raises:
-        PatternError: PCRE2 does not know it.
+        PatternError: The property is unknown to PCRE2.
     """
     key = name.translate({ord(c): None for c in " _-\t"}).lower()
     if key in CATEGORIES:

@@ -1,11 +1,11 @@
-r"""Regular expressions of PCRE2, which the package `regex` matches after a translation.
+r"""PCRE2 regular expressions, translated for the package `regex`.
 
-OpenVINO Tokenizers compiles patterns by PCRE2 for UTF-8 with Unicode properties. What differs in `regex`: the
+OpenVINO Tokenizers compiles patterns by PCRE2 for UTF-8 with Unicode properties. `regex` differs in the
 meaning of `\w`, `\s`, `\b`, POSIX classes and scripts, options inside a pattern, names of properties, `{` as fuzzy
 matching, and the version of Unicode. A pattern that PCRE2 does not compile matches nothing.
 
 These differences remain: recursion, conditions, and references to a group inside of it are refused, `\X` keeps
-conjuncts of Indic scripts together, and `[:upper:]` matches any case where case is ignored.
+conjuncts of Indic scripts together, and `[:upper:]` matches any case if case is ignored.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["Pattern", "collect_spans", "compile_pattern", "prepare"]
 
 Array = np.ndarray[Any, Any]
 
-#: Seconds that one search may take if the run has no time limit.
+#: Time limit of a search in seconds, if the run has none.
 SEARCH_SECONDS = 60.0
-#: Characters from which on a text is long, so that its matches do not fit into memory as texts.
+#: Minimum length of long texts, whose matches may not fit into memory as separate texts.
 LONG = 1 << 20
-#: An unassigned code point of plane 14, which no script is planned for.
+#: An unassigned code point in plane 14, where no scripts are planned.
 UNASSIGNED = 0xE0FFF
 
 
@@ -42,16 +42,16 @@ class Pattern:
     """A compiled pattern.
 
     Args:
-        source: The pattern as PCRE2 reads it.
+        source: The PCRE2 pattern.
         captures: Whether groups capture, even if the pattern does not refer to them.
 
     Attributes:
-        compiled: The pattern of `regex`; None if PCRE2 does not compile it, so that it matches nothing.
+        compiled: The `regex` pattern. None if PCRE2 does not compile the pattern; it then matches nothing.
         has_context: Whether a match depends on the text around it.
-        ascii: The pattern for texts of ASCII; None if it is not simple enough.
-        simple: What it matches, if that is single characters.
-        group_count: The number of groups that capture.
-        matches_nothing: Whether it matches an empty text.
+        ascii: The pattern for ASCII texts; None if it is not simple enough.
+        simple: The simple pattern, if it matches single characters.
+        group_count: The number of capturing groups.
+        matches_nothing: Whether the pattern matches an empty text.
 
     Raises:
         InputError: The pattern cannot be translated, or the package `regex` is not installed.
@@ -90,7 +90,7 @@ class Pattern:
         """Yield all matches up to the first empty one.
 
         Args:
-            text: The text, whose characters are known to Unicode 17 (see `prepare`).
+            text: The text, with characters of Unicode 17 only (see `prepare`).
 
         Raises:
             TimeLimitError: The search takes longer than the time limit.
@@ -107,7 +107,7 @@ class Pattern:
             self.refuse()
 
     def find_all(self, text: str) -> Iterator[Any]:
-        """Return the matches in a text, also after empty ones.
+        """Return the matches in a text, including those after empty ones.
 
         Raises:
             TimeoutError: A search takes too long; see `refuse`.
@@ -118,7 +118,7 @@ class Pattern:
         return matches
 
     def find_texts(self, text: str) -> list[str]:
-        """Return what all matches match, also after empty ones; for patterns without groups that capture.
+        """Return the texts of all matches, including those after empty ones, for patterns without capturing groups.
 
         Raises:
             TimeLimitError: The search takes longer than the time limit.
@@ -135,7 +135,7 @@ class Pattern:
         return texts
 
     def find_sizes(self, text: str) -> list[int]:
-        """Return the lengths of all matches, also of empty ones; for patterns without groups that capture.
+        """Return the lengths of all matches, including empty ones, for patterns without capturing groups.
 
         Raises:
             TimeLimitError: The search takes longer than the time limit.
@@ -153,7 +153,7 @@ class Pattern:
 
         Raises:
             TimeLimitError: The run exceeded its time limit.
-            InputError: The run has none.
+            InputError: The run has no time limit.
         """
         check_time()
         shown = _shorten(self.source)
@@ -163,7 +163,7 @@ class Pattern:
 
 
 def collect_spans(matches: Iterable[Any]) -> Array:
-    """Return where matches begin and end, i64 [matches, 2]."""
+    """Return the starts and ends of matches, i64 [matches, 2]."""
     return np.fromiter(chain.from_iterable(match.span() for match in matches), np.int64).reshape(-1, 2)
 
 
@@ -172,7 +172,7 @@ def _shorten(source: str) -> str:
 
 
 def get_seconds() -> float:
-    """Return the seconds that a search may take.
+    """Return the time limit of a search in seconds.
 
     Raises:
         TimeLimitError: The run has exceeded its time limit.
@@ -184,7 +184,7 @@ def get_seconds() -> float:
 
 @functools.lru_cache(maxsize=256)
 def compile_pattern(source: bytes, captures: bool = True) -> Pattern:
-    """Return a pattern, which is kept for later calls.
+    """Return a pattern, and keep it for later calls.
 
     Args:
         source: The pattern in UTF-8. Invalid UTF-8 matches nothing.
@@ -197,7 +197,7 @@ def compile_pattern(source: bytes, captures: bool = True) -> Pattern:
 
 
 def prepare(text: str) -> str:
-    """Replace characters that Unicode 17 does not know by one that no version assigns.
+    """Replace characters that are not in Unicode 17 by one that no version assigns.
 
     Args:
         text: The text.

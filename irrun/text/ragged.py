@@ -33,25 +33,25 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-#: Bytes of an empty string as an object in a list.
+#: Size of an empty string object in a list, in bytes.
 STRING_BYTES = 48
-#: The last byte of `chars` that an i32 can address.
+#: Maximum size of `chars` that an i32 can address.
 MAX_BYTES = (1 << 31) - 1
-#: As many ranges are checked faster one by one.
+#: Up to this many ranges, checking one by one is faster.
 FEW = 8
 
 
 def check_ranges(begins: Array, ends: Array, size: int, kind: str = "row") -> None:
-    """Check that ranges are inside of what they refer to.
+    """Check that ranges are within the elements that they refer to.
 
     Args:
         begins: Integer, any shape.
         ends: Integer, the shape of `begins`.
         size: The number of elements that the ranges refer to.
-        kind: What a range is, for the error message: "row" or "string".
+        kind: The name of a range in error messages: "row" or "string".
 
     Raises:
-        InputError: The shapes differ, or a range ends before it begins or exceeds the elements.
+        InputError: The shapes differ, or a range is reversed or out of bounds.
     """
     if begins.dtype.kind not in "iu" or ends.dtype.kind not in "iu":
         raise InputError(f"the bounds of {kind}s are {begins.dtype} and {ends.dtype}, expected integers")
@@ -75,7 +75,7 @@ def check_strings(begins: Array, ends: Array, chars: Array) -> None:
     """Check that strings are ranges of bytes.
 
     Raises:
-        InputError: They are not.
+        InputError: The strings are not ranges of bytes.
     """
     if chars.dtype != np.uint8 or chars.ndim != 1:
         raise InputError(f"the text is {chars.dtype} {list(chars.shape)}, expected bytes of shape [n]")
@@ -90,10 +90,10 @@ def make_bounds(lengths: Iterable[int], shape: Sequence[int]) -> tuple[Array, Ar
         shape: The shape of the results.
 
     Returns:
-        Where each begins and where it ends, i32 of the shape `shape`.
+        The begins and ends, i32 of the shape `shape`.
 
     Raises:
-        InputError: They have more than 2^31 - 1 elements.
+        InputError: There are more than 2^31 - 1 elements.
     """
     if isinstance(lengths, np.ndarray):
         bounds = np.zeros(lengths.size + 1, np.int64)
@@ -107,10 +107,10 @@ def make_bounds(lengths: Iterable[int], shape: Sequence[int]) -> tuple[Array, Ar
 
 
 def list_strings(begins: Array, ends: Array, chars: Array) -> list[bytes]:
-    """Return strings as bytes, whose bounds are checked before.
+    """Return strings as bytes. The bounds must have been checked.
 
     Raises:
-        InputError: They exceed the memory limit, as strings may that overlap.
+        InputError: The strings exceed the memory limit; they may overlap.
     """
     check_size(begins, ends, chars)
     text = chars.tobytes()
@@ -118,10 +118,10 @@ def list_strings(begins: Array, ends: Array, chars: Array) -> list[bytes]:
 
 
 def check_size(begins: Array, ends: Array, chars: Array) -> None:
-    """Check the memory of strings as bytes.
+    """Check that strings as bytes fit in memory.
 
     Raises:
-        InputError: They exceed the memory limit.
+        InputError: The strings exceed the memory limit.
     """
     if begins.size * (chars.size + STRING_BYTES) > LARGE:
         total = int(ends.sum(dtype=np.int64) - begins.sum(dtype=np.int64))
@@ -139,7 +139,7 @@ def join_strings(strings: Sequence[bytes], shape: Sequence[int]) -> tuple[Array,
         Where each string begins and where it ends, i32 of the shape `shape`, and the text, u8 [number of bytes].
 
     Raises:
-        InputError: They have more than 2^31 - 1 bytes.
+        InputError: There are more than 2^31 - 1 bytes.
     """
     begins, ends = make_bounds(map(len, strings), shape)
     return begins, ends, np.frombuffer(b"".join(strings), np.uint8)
@@ -149,7 +149,7 @@ def expand_ranges(begins: Array, ends: Array) -> Array:
     """Return the positions of all elements of ranges, one range after the other, i64.
 
     Raises:
-        InputError: They exceed the memory limit.
+        InputError: The positions exceed the memory limit.
     """
     if begins.size == 1:
         return np.arange(begins.item(), ends.item())
@@ -189,17 +189,17 @@ def check_integers(name: str, value: Array) -> None:
     """Check that an input holds integers.
 
     Raises:
-        InputError: It does not.
+        InputError: The input holds other values.
     """
     if value.dtype.kind not in "iu":
         raise InputError(f"{name} is {value.dtype} {list(value.shape)}, expected integers")
 
 
 def read_size(name: str, value: Array) -> int:
-    """Return a size that an input holds in its only element.
+    """Return the size in the only element of an input.
 
     Raises:
-        InputError: It holds anything else.
+        InputError: The input is anything else.
     """
     check_integers(name, value)
     if value.size != 1:
@@ -211,7 +211,7 @@ def read_size(name: str, value: Array) -> int:
 
 
 def get_flags(flags: Array, count: int) -> Array:
-    """Return which strings an operation leaves as they are.
+    """Return which strings an operation leaves unchanged.
 
     Args:
         flags: Boolean, any shape.
@@ -221,18 +221,18 @@ def get_flags(flags: Array, count: int) -> Array:
         Boolean [strings].
 
     Raises:
-        InputError: There is another number of flags.
+        InputError: The number of flags differs from the number of strings.
     """
     if flags.size != count:
-        raise InputError(f"{flags.size} flags state which of {count} strings remain")
+        raise InputError(f"found {flags.size} flags for {count} strings")
     return flags.reshape(-1).astype(bool)
 
 
 def read_text(name: str, value: Array) -> bytes:
-    """Return the bytes of a text that an input holds, such as a pattern.
+    """Return the bytes of a text in an input, such as a pattern.
 
     Args:
-        name: What the text is, for the error message.
+        name: The name of the text in error messages.
         value: u8, any shape, or one string.
 
     Raises:
@@ -246,10 +246,10 @@ def read_text(name: str, value: Array) -> bytes:
 
 
 def read_flag(name: str, value: Array) -> bool:
-    """Return a flag that an input holds in its only element.
+    """Return the flag in the only element of an input.
 
     Raises:
-        InputError: It has another number of elements.
+        InputError: The input does not have one element.
     """
     if value.size != 1:
         raise InputError(f"{name} has shape {list(value.shape)}, expected one element")

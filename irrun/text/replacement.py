@@ -1,4 +1,4 @@
-"""Replacement of matches, as `pcre2_substitute` does it."""
+"""Replacement of matches, as in `pcre2_substitute`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _REFERENCE = re.compile(r"\$(?:(\$)|\{(\w+)\}|(\d+|[A-Za-z_]\w*))?")
 
 
 class Replacement:
-    r"""A pattern and what replaces its matches.
+    r"""A pattern and its replacement.
 
     Args:
         pattern: The pattern.
-        template: The replacement, in which `$n` and `\n` stand for groups.
+        template: The replacement. `$n` and `\n` refer to groups.
         is_global: Whether all matches are replaced, not only the first one.
     """
 
@@ -67,7 +67,7 @@ class Replacement:
             self.pattern.refuse()
 
     def _substitute(self, subject: str, matches: Iterable[Any]) -> str | None:
-        """Return a text with other matches; None if it remains as it is, since a group has no match."""
+        """Return a text with replaced matches; None if it stays unchanged because a group has no match."""
         pieces: list[str] = []
         position = 0
         for match in matches:
@@ -81,21 +81,21 @@ class Replacement:
         return "".join(pieces)
 
     def _fits(self, size: int, result_size: int, first: Any) -> bool:
-        """Return whether a result is shorter than the buffer, which depends on the groups of the first match."""
+        """Return whether a result fits in the buffer. Its size depends on the groups of the first match."""
         if result_size < 4 * (size + self.size):
             return True
         groups = max((i for i in range(1, self.pattern.group_count + 1) if first.span(i)[0] >= 0), default=0)
         return result_size < 4 * (size + (groups + 1) * self.size)
 
     def replace_all(self, batch: Batch, skips: Array) -> tuple[Array, Array] | None:
-        """Replace matches in all strings, if that is possible in all strings at once.
+        """Replace matches in all strings at once, if possible.
 
         Args:
             batch: The strings.
-            skips: Which strings remain as they are, boolean [strings].
+            skips: Which strings stay unchanged, boolean [strings].
 
         Returns:
-            Where each string begins, and the end, i64 [strings + 1]; and the text of all strings, u8 [bytes]. None if
+            The start of each string, then the end, i64 [strings + 1]; and the text of all strings, u8 [bytes]. None if
             strings must be replaced one by one.
 
         Raises:
@@ -116,7 +116,7 @@ class Replacement:
         return self._replace_some(batch, skips, spans)
 
     def _replace_some(self, batch: Batch, skips: Array, spans: Array) -> tuple[Array, Array]:
-        """Replace matches in the strings that may have one: those that overlap with a match in the whole text."""
+        """Replace matches in the strings that may have one, that is, strings that overlap a match in the whole text."""
         begins, ends = batch.bounds[:-1], batch.bounds[1:]
         found = np.searchsorted(spans[:, 0], ends, "left") > np.searchsorted(spans[:, 1], begins, "right")
         text, edges = batch.chars.tobytes(), batch.byte_bounds
@@ -195,7 +195,7 @@ class Replacement:
 
 @functools.lru_cache(maxsize=256)
 def compile_replacement(pattern: bytes, template: bytes, is_global: bool) -> Replacement:
-    """Return what replaces the matches of a pattern, which are kept for later calls.
+    """Return a replacement, and keep it for later calls.
 
     Args:
         pattern: The pattern in UTF-8.

@@ -1,6 +1,6 @@
-"""Models of tokenizers, which are built from constants once and used in many runs.
+"""Tokenizer models: built from constants once, and used in many runs.
 
-Constants are told apart by their memory, of which other runs may get new views, and other arrays by their values.
+Constants are identified by their memory, since other runs may get new views of it; other arrays by their values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["reuse"]
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
-#: Models that are kept at most.
+#: Maximum number of kept models.
 MAX_MODELS = 16
 
 
 class _Entry:
-    """A model that is kept as long as the memory of its constants is."""
+    """A model that is kept as long as the memory of its constants exists."""
 
     __slots__ = ("__weakref__", "model", "owners")
 
@@ -35,17 +35,17 @@ class _Entry:
 
 
 _entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-#: Entries by the identities of arrays, which is faster, and the arrays.
+#: Entries by the identities of arrays (a faster lookup), and the arrays.
 _latest: dict[Hashable, tuple[weakref.ref[_Entry], list[weakref.ref[Array]]]] = {}
 _lock = threading.Lock()
 
 
 def reuse(build: Callable[..., T], arrays: Sequence[Array], *options: Hashable) -> T:
-    """Return what a function builds from arrays, from a former call if that had the same arrays.
+    """Build a model from arrays, or return the model of an earlier call with the same arrays.
 
     Args:
-        build: The function, which takes the arrays and the options.
-        arrays: What is built from, any types and shapes.
+        build: A function of the arrays and the options.
+        arrays: The arrays, any types and shapes.
         options: Other arguments.
     """
     identities = (build, options, *map(id, arrays))
@@ -71,7 +71,7 @@ def reuse(build: Callable[..., T], arrays: Sequence[Array], *options: Hashable) 
 
 
 def _identify(array: Array, owners: list[Any]) -> Hashable:
-    """Return what tells an array from others; add the owner of its memory if that identifies it."""
+    """Return the identity of an array; add the owner of its memory to the list if that identifies it."""
     if array.dtype == object:
         return array.shape, *array.reshape(-1).tolist()
     owner = _find_owner(array)
@@ -83,7 +83,7 @@ def _identify(array: Array, owners: list[Any]) -> Hashable:
 
 
 def _find_owner(array: Array) -> Any:
-    """Return the owner of memory that nobody changes; None if it is not known to be fixed."""
+    """Return the owner of immutable memory; None if the memory may change."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         if owner.flags.writeable:

@@ -1,6 +1,6 @@
-"""Models of SentencePiece that files embed, which the package `sentencepiece` runs.
+"""SentencePiece models embedded in files; the package `sentencepiece` runs them.
 
-OpenVINO Tokenizers 2026.4 contains SentencePiece 0.2.1. Since 0.2.2, unigram models choose others of several
+OpenVINO Tokenizers 2026.4 contains SentencePiece 0.2.1. Since 0.2.2, unigram models choose differently between
 tokenizations with equal scores.
 """
 
@@ -19,62 +19,62 @@ from irrun.text.patterns import compile_pattern, prepare
 
 __all__ = ["SentencePieceModel", "SpecialTokens", "read_model"]
 
-#: Bytes of memory for each byte of a text that SentencePiece encodes.
+#: Memory that SentencePiece needs to encode a text, in bytes per byte of the text.
 ENCODING_BYTES = 120
 
 _META = re.compile(rb"[.^$*+?()\[\]{}|\\]")
 _LETTERS = re.compile(rb"[A-Za-z]*")
-#: What a piece looks like that stands for a byte. Other digits stand for the byte 255.
+#: The form of a piece that represents a byte. Other digits represent the byte 255.
 _BYTE_PIECE = re.compile(rb"<0x..>", re.DOTALL)
 _BYTES = {b"<0x%02X>" % byte: bytes([byte]) for byte in range(256)}
 
 
 class SentencePieceModel:
-    """A model of SentencePiece.
+    """A SentencePiece model.
 
     Args:
         content: The serialized model.
 
     Raises:
-        InputError: It is no model, or the package `sentencepiece` is not installed.
+        InputError: The content is not a model, or the package `sentencepiece` is not installed.
     """
 
     def __init__(self, content: bytes) -> None:
         package = import_sentencepiece()
         self._processor: Any = package.SentencePieceProcessor()
         if not content:
-            raise InputError("the model of SentencePiece is empty")
+            raise InputError("the SentencePiece model is empty")
         _check_pieces(content)
         try:
             self._processor.LoadFromSerializedProto(content)
         except (RuntimeError, ValueError, OSError) as error:
-            raise InputError(f"the model of SentencePiece cannot be read: {_get_reason(error)}") from None
+            raise InputError(f"the SentencePiece model cannot be read: {_get_reason(error)}") from None
         self.size: int = self._processor.GetPieceSize()
         self._pieces: list[bytes] | None = None
 
     def get_begin(self) -> int:
-        """Return the id of the begin of a sentence.
+        """Return the id of the token that begins a sentence.
 
         Raises:
-            InputError: The model has none.
+            InputError: The model has no such token.
         """
         return self._check_defined("begin", self._processor.bos_id())
 
     def get_end(self, required: bool = True) -> int:
-        """Return the id of the end of a sentence; -1 if the model has none.
+        """Return the id of the token that ends a sentence, or -1.
 
         Args:
-            required: Whether it is an error if the model has none.
+            required: Whether a missing token is an error.
 
         Raises:
-            InputError: The model has none.
+            InputError: The model has no such token.
         """
         end: int = self._processor.eos_id()
         return self._check_defined("end", end) if required else end
 
     def _check_defined(self, name: str, value: int) -> int:
         if value < 0:
-            raise InputError(f"the model of SentencePiece has no token for the {name} of a sentence")
+            raise InputError(f"the SentencePiece model has no token for the {name} of a sentence")
         return value
 
     def encode(self, text: bytes, sampling: tuple[int, float] | None = None) -> list[int]:
@@ -82,7 +82,7 @@ class SentencePieceModel:
 
         Args:
             text: The text.
-            sampling: The number of candidates to sample from, all if it is negative, and how much their scores count;
+            sampling: The number of candidates to sample from (negative for all) and the weight of their scores;
                 None for the best tokens.
 
         Raises:
@@ -100,7 +100,7 @@ class SentencePieceModel:
         return found
 
     def decode(self, tokens: Sequence[int]) -> bytes:
-        """Return the text of tokens; those above the vocabulary are left out.
+        """Return the text of tokens. Tokens beyond the vocabulary are omitted.
 
         Raises:
             InputError: A token is negative.
@@ -113,7 +113,7 @@ class SentencePieceModel:
         return text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogateescape")
 
     def join_pieces(self, tokens: Sequence[int]) -> bytes:
-        """Return the pieces of tokens as they are; those above the vocabulary are left out.
+        """Return the unchanged pieces of tokens. Tokens beyond the vocabulary are omitted.
 
         Raises:
             InputError: A token is negative.
@@ -122,7 +122,7 @@ class SentencePieceModel:
             try:
                 self._pieces = [_make_piece(self._processor.IdToPiece(i)) for i in range(self.size)]
             except (RuntimeError, ValueError) as error:  # a piece is not UTF-8
-                raise InputError(f"the model of SentencePiece has a malformed piece: {_get_reason(error)}") from None
+                raise InputError(f"the SentencePiece model has a malformed piece: {_get_reason(error)}") from None
         pieces = self._pieces
         return b"".join([pieces[token] for token in self._select(tokens)])
 
@@ -139,13 +139,13 @@ def read_model(content: Any) -> SentencePieceModel:
 
 
 class SpecialTokens:
-    """Tokens that a text is split at before the model encodes it.
+    """Tokens at which a text is split before the model encodes it.
 
-    A token of letters only must begin or end at a border of a word.
+    A token that consists of letters must begin or end at a word boundary.
 
     Args:
         tokens: The tokens.
-        ids: Their ids. Of equal tokens, the first counts.
+        ids: Their ids. If tokens are equal, the first one counts.
     """
 
     def __init__(self, tokens: Sequence[bytes], ids: Sequence[int]) -> None:
@@ -175,10 +175,10 @@ class SpecialTokens:
 
 
 def _check_pieces(content: bytes) -> None:
-    """Check that no piece of a serialized model contains a null character, with which SentencePiece ends the process.
+    """Check that no piece of a serialized model contains a null character, which would crash SentencePiece.
 
     Raises:
-        InputError: One does.
+        InputError: A piece contains a null character.
     """
     if b"\0" not in content:
         return
@@ -188,7 +188,7 @@ def _check_pieces(content: bytes) -> None:
         if common is not None and content[position + 3] <= content[position + 1] - 2:
             begin, position = common.end(), position + 2 + content[position + 1]
             if content.find(b"\0", begin, begin + content[begin - 1]) >= 0:
-                raise InputError("the model of SentencePiece has a piece with a null character")
+                raise InputError("the SentencePiece model has a piece with a null character")
             if position - begin - content[begin - 1] == 5:  # only the score follows
                 continue
             begin -= 2
@@ -199,14 +199,14 @@ def _check_pieces(content: bytes) -> None:
         while begin < position:
             tag, first, begin = _read_field(content, begin)
             if tag == 0x0A and content.find(b"\0", first, begin) >= 0:
-                raise InputError("the model of SentencePiece has a piece with a null character")
+                raise InputError("the SentencePiece model has a piece with a null character")
 
 
 _COMMON_PIECE = re.compile(rb"\n[\x02-\x7f]\n[\0-\x7f]")
 
 
 def _read_field(content: bytes, position: int) -> tuple[int, int, int]:
-    """Return the tag of a field of a protocol buffer, and where its value begins and ends."""
+    """Return the tag of a protocol buffer field, and the start and the end of its value."""
     tag, position = _read_number(content, position)
     kind = tag & 7
     if kind == 0:
@@ -216,7 +216,7 @@ def _read_field(content: bytes, position: int) -> tuple[int, int, int]:
         return tag, position, position + size
     if kind in (1, 5):
         return tag, position, position + (8 if kind == 1 else 4)
-    return tag, position, len(content)  # malformed, which SentencePiece says
+    return tag, position, len(content)  # malformed; SentencePiece reports it
 
 
 def _read_number(content: bytes, position: int) -> tuple[int, int]:
@@ -230,7 +230,7 @@ def _read_number(content: bytes, position: int) -> tuple[int, int]:
 
 
 def _make_piece(piece: str | bytes) -> bytes:
-    """Return what a piece stands for in a stream: itself or a byte."""
+    """Return the text of a piece in a stream: itself or a byte."""
     encoded = piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogateescape")
     return _BYTES.get(encoded, b"\xff") if _BYTE_PIECE.fullmatch(encoded) else encoded
 

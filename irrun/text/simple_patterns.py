@@ -1,4 +1,4 @@
-"""Patterns that match single characters, which NumPy finds in all strings at once."""
+"""Patterns of single characters, which NumPy finds in all strings at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CHARACTER_BYTES", "CharClass", "SimplePattern", "find_simple_pattern
 
 Array = np.ndarray[Any, Any]
 
-#: The bytes that a search for a pattern, and what is done with the matches, take for each character.
+#: Memory per character for searching a pattern and processing its matches, in bytes.
 CHARACTER_BYTES = 40
 
 _CHAR = r"(?:\[(?:\\.|[^\]\\])*\]|\\x[0-9a-f]{2}|[^\W_]|[^\x00-\x7f]|\.)"
@@ -37,7 +37,7 @@ class CharClass:
 
     def __init__(self, expression: str) -> None:
         self._compiled = import_regex().compile(expression)
-        self._known = np.zeros(0x110000, np.uint8)  # 1 for characters outside of the set, 2 for those inside
+        self._known = np.zeros(0x110000, np.uint8)  # 1 for characters outside the set, 2 for characters in it
         self._learn(range(128))
 
     def _learn(self, codes: Any) -> None:
@@ -68,9 +68,9 @@ class SimplePattern(NamedTuple):
     """A pattern that matches characters of a set.
 
     Attributes:
-        kind: "char" for one character, "run" for as many as follow each other, "start" for the first of a text.
+        kind: "char" for one character, "run" for as many consecutive ones as possible, "start" for the first of a text.
         chars: The set.
-        minimum: The least number of characters of a run.
+        minimum: Minimum number of characters in a run.
     """
 
     kind: Literal["char", "run", "start"]
@@ -82,7 +82,7 @@ class SimplePattern(NamedTuple):
 
         Args:
             codes: The code points of all strings, u8 or u32 [characters].
-            bounds: Where each string begins, and the end, [strings + 1].
+            bounds: The start of each string, then the end, [strings + 1].
 
         Returns:
             Boolean [characters].
@@ -100,11 +100,11 @@ class SimplePattern(NamedTuple):
 
 
 def find_runs(found: Array, bounds: Array) -> tuple[Array, Array]:
-    """Return where runs of characters begin and end within strings.
+    """Return the starts and ends of runs of characters within strings.
 
     Args:
         found: Which characters are parts of runs.
-        bounds: Where each string begins, and the end.
+        bounds: The start of each string, then the end.
     """
     edges = np.zeros(found.size + 1, bool)
     edges[bounds] = True
@@ -121,7 +121,7 @@ def _expand(begins: Array, ends: Array) -> Array:
 
 
 def find_simple_pattern(translated: str) -> SimplePattern | None:
-    """Return what a translated pattern matches, if it is simple."""
+    """Return a translated pattern as a simple pattern, if it is one."""
     for kind, expression in _PATTERNS.items():
         match = expression.fullmatch(translated)
         if match is None:

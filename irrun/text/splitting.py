@@ -18,11 +18,11 @@ __all__ = ["Parts", "SpecialTokenSplitter", "Splitter", "get_special_token_split
 
 Array = np.ndarray[Any, Any]
 
-#: Longest strings, in bytes, whose parts are kept, and how many.
+#: Maximum size of strings whose parts are kept in bytes, and maximum number of them.
 MAX_KEPT_BYTES, MAX_KEPT = 48, 1 << 16
-#: Strings with fewer characters are measured one part at a time.
+#: Strings with fewer characters are converted one part at a time.
 FEW_CHARACTERS = 64
-#: How matches are merged with what follows them, unless the pattern is inverted.
+#: How matches are merged with the following text, unless the pattern is inverted.
 NEXT = ("mergedwithnext", False)
 
 
@@ -30,8 +30,8 @@ class Parts(NamedTuple):
     """The parts of a string.
 
     Attributes:
-        begins: Where each part begins, in bytes.
-        ends: Where each part ends.
+        begins: The start of each part in bytes.
+        ends: The end of each part in bytes.
         flags: Whether each part is a special token.
     """
 
@@ -41,7 +41,7 @@ class Parts(NamedTuple):
 
 
 def _to_bytes(text: str, positions: list[int]) -> list[int]:
-    """Return positions of characters, in ascending order, as positions of bytes."""
+    """Convert ascending positions of characters to positions of bytes."""
     if text.isascii():
         return positions
     if len(text) < FEW_CHARACTERS:
@@ -61,7 +61,7 @@ class Splitter:
     Args:
         pattern: The pattern.
         behaviour: What happens to matches: "remove", "isolate", "mergedwithprevious" or "mergedwithnext".
-        invert: Whether what is between matches is treated as matches, and matches as what is between.
+        invert: Whether to swap the roles of matches and of the text between them.
         most: The part with this number, counted from 0, extends to the end; -1 for none.
     """
 
@@ -93,14 +93,14 @@ class Splitter:
         return parts
 
     def split_all(self, batch: Batch, skips: Array) -> tuple[Array, Array, Array, Array] | None:
-        """Return the parts of all strings, if they can be found in all strings at once.
+        """Return the parts of all strings at once, if possible.
 
         Args:
             batch: The strings.
             skips: Which strings are not split, boolean [strings].
 
         Returns:
-            The number of parts of each string; where each part begins and where it ends in the batch, in bytes; and
+            The number of parts of each string; the start and the end of each part in the batch in bytes; and
             which parts are strings that are not split. None if strings must be split one by one.
 
         Raises:
@@ -177,7 +177,7 @@ class Splitter:
         return counts, batch.to_bytes(begins), batch.to_bytes(ends), skips[strings]
 
     def _split(self, subject: str) -> tuple[list[int], list[int]]:
-        """Return where parts begin and end, in characters."""
+        """Return the starts and ends of parts in characters."""
         searched = prepare(subject)
         if self._covers:
             texts = self._pattern.find_texts(searched)
@@ -210,7 +210,7 @@ class Splitter:
         return [begin for begin, _ in merged], [end for _, end in merged]
 
     def _merge_with_previous(self, parts: list[tuple[int, int, bool]], size: int) -> list[tuple[int, int]]:
-        """Let each match begin where what precedes it begins; a match after a match, where that begins too."""
+        """Extend each match to the start of the preceding text or match."""
         merged, last = [], 0
         for begin, end, is_match in parts:
             if is_match != self._invert:
@@ -222,7 +222,7 @@ class Splitter:
         return merged
 
     def _merge_with_next(self, parts: list[tuple[int, int, bool]], size: int) -> list[tuple[int, int]]:
-        """Let what follows a match begin where the last match begins."""
+        """Extend the text after a match to the start of the last match."""
         merged, last = [], -1
         for begin, end, is_match in parts:
             if is_match != self._invert:
@@ -249,8 +249,8 @@ class SpecialTokenSplitter:
         """Return which strings may contain a token.
 
         Args:
-            begins: Where each string begins, any shape.
-            ends: Where each string ends.
+            begins: The start of each string, any shape.
+            ends: The end of each string.
             text: The text of all strings.
 
         Returns:
@@ -318,11 +318,11 @@ class SpecialTokenSplitter:
 
 @functools.lru_cache(maxsize=64)
 def get_splitter(pattern: bytes, behaviour: str, invert: bool, most: int) -> Splitter:
-    """Return a splitter, which is kept for later calls.
+    """Return a splitter, and keep it for later calls.
 
     Args:
         pattern: The pattern in UTF-8.
-        behaviour: That of `Splitter`, or "contiguous", which isolates matches that follow each other together.
+        behaviour: As in `Splitter`, or "contiguous", which isolates consecutive matches together.
         invert: See `Splitter`.
         most: See `Splitter`.
     """
@@ -335,7 +335,7 @@ def get_splitter(pattern: bytes, behaviour: str, invert: bool, most: int) -> Spl
 
 @functools.lru_cache(maxsize=64)
 def get_special_token_splitter(pattern: bytes) -> SpecialTokenSplitter:
-    """Return a splitter at special tokens, which is kept for later calls.
+    """Return a splitter at special tokens, and keep it for later calls.
 
     Args:
         pattern: The pattern in UTF-8.

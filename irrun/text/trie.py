@@ -1,4 +1,4 @@
-"""Search for the longest token that a text has at a position."""
+"""Search for the longest token at a position of a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LongestMatcher:
     """Finds the longest token at a position of a text.
 
     Args:
-        values: The values of the tokens. A token with the value -1 and an empty one are never found.
+        values: The values of the tokens. Empty tokens and tokens with the value -1 are never found.
 
     Attributes:
         values: The values of the tokens.
@@ -31,11 +31,11 @@ class LongestMatcher:
         self._single = {start for start in lengths if len(start) == 1}
 
     def find(self, text: bytes, position: int) -> tuple[int, int]:
-        """Return the value of the longest token at a position and where it ends.
+        """Return the value and the end of the longest token at a position.
 
         Args:
             text: The text.
-            position: Where the token begins, below the length of the text.
+            position: The start of the token, below the length of the text.
 
         Returns:
             The value and the end; -1 and `position` if there is no token.

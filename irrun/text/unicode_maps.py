@@ -1,7 +1,7 @@
-"""Pinned maps of Unicode normalization, which `tools/unicode_tables.py` writes.
+"""Pinned maps for Unicode normalization, written by `tools/unicode_tables.py`.
 
-OpenVINO Tokenizers normalizes by SentencePiece's maps of Unicode 14: the longest prefix that a map contains is
-replaced, and marks are not put in order. The results differ from `unicodedata.normalize`.
+OpenVINO Tokenizers normalizes with SentencePiece's maps for Unicode 14: the longest prefix that a map contains is
+replaced, and marks are not reordered. The results differ from `unicodedata.normalize`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 __all__ = ["load_map", "pack_maps"]
 
 _FILE = Path(__file__).with_name("normalization.xz")
-#: What separates maps, the name of a map from its entries, entries, and the parts of an entry.
+#: Separators of maps, of a map's name and its entries, of entries, and of the parts of an entry.
 _MAPS, _NAME, _ENTRIES, _PARTS = "\x04\x03\x02\x01"
 
 
 def pack_maps(maps: Mapping[str, Mapping[str, str]]) -> bytes:
-    """Return maps as the contents of the file before its compression.
+    """Serialize maps to the uncompressed contents of the file.
 
     Args:
-        maps: Maps of sequences of characters to what replaces them, by name.
+        maps: Maps from sequences of characters to their replacements, by name.
     """
     parts = []
     for name, replacements in maps.items():
@@ -33,7 +33,7 @@ def pack_maps(maps: Mapping[str, Mapping[str, str]]) -> bytes:
 
 @functools.cache
 def load_map(name: str) -> dict[str, str] | None:
-    """Return a map of sequences of characters to what replaces them; None if there is no map of that name.
+    """Return a map from sequences of characters to their replacements; None if there is no map of that name.
 
     Args:
         name: "nfc", "nfd", "nfkc" or "nfkd", each also with " casefold" behind it, or "casefold".

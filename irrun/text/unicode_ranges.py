@@ -91,7 +91,7 @@ def _make_table() -> Array:
 
 
 def is_unassigned(codes: Array) -> Array:
-    """Return which code points Unicode 17 leaves unassigned, although the package `regex` knows them.
+    """Return which code points are unassigned in Unicode 17 but known to the package `regex`.
 
     Args:
         codes: Integer, any shape, code points below 0x110000.

@@ -1,4 +1,4 @@
-"""Unigram language models as the operation UnigramTokenizer computes them."""
+"""Unigram language models, as in the operation UnigramTokenizer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from irrun.text.words import WordEncoder
 __all__ = ["UnigramEncoder"]
 
 _FLOAT = Struct("f")
-#: How much an unknown character scores below the worst token.
+#: The score of an unknown character below the worst token's.
 _PENALTY = 10.0
-#: Numbers of f32 that differ by more than this part of them are not equal after they are rounded.
+#: Numbers with a larger relative difference stay different when rounded to f32.
 _CLOSE = 2.0**-22
-#: Bytes of a character by the upper half of its first byte.
+#: Size of a character in bytes, by the upper half of its first byte.
 _LENGTHS = (1,) * 12 + (2, 2, 3, 4)
 
 
@@ -24,9 +24,9 @@ class UnigramEncoder(WordEncoder):
     """Splits words into the tokens with the largest sum of scores, in f32.
 
     Args:
-        tokens: The tokens; ids are positions. Of equal ones, the first counts.
+        tokens: The tokens; ids are positions. If tokens are equal, the first one counts.
         scores: Their scores, numbers of f32.
-        unknown: The id of characters without token. Neighboring ones are one token.
+        unknown: The id of characters without a token. Neighboring ones form one token.
 
     Raises:
         InputError: A token is empty.
@@ -35,7 +35,7 @@ class UnigramEncoder(WordEncoder):
     def __init__(self, tokens: Sequence[bytes], scores: Sequence[float], unknown: int) -> None:
         super().__init__()
         self._ids: dict[bytes, int] = {}
-        # Tokens end at the first zero, and among those that become equal, the first in order counts.
+        # Tokens end at the first zero byte. If that makes tokens equal, the first one counts.
         zeros = sorted((token, i) for i, token in enumerate(tokens) if b"\0" in token)
         for i in range(len(tokens) - 1, -1, -1):
             self._ids[tokens[i]] = i
@@ -49,7 +49,7 @@ class UnigramEncoder(WordEncoder):
         lengths: dict[bytes, set[int]] = {}
         for start, length in {(token[:3], len(token)) for token in self._ids}:
             lengths.setdefault(start, set()).add(length)
-        # Tokens that begin with the same bytes, shorter ones included.
+        # Tokens that begin with the same bytes, including shorter tokens.
         self._lengths = {
             start: tuple(sorted(found.union(*(lengths.get(start[:n], ()) for n in range(1, len(start))))))
             for start, found in lengths.items()
@@ -103,7 +103,7 @@ class UnigramEncoder(WordEncoder):
 
 
 def _round(value: float) -> float:
-    """Return the nearest number of f32."""
+    """Round a number to f32."""
     try:
         return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
     except OverflowError:
@@ -111,5 +111,5 @@ def _round(value: float) -> float:
 
 
 def _is_greater(a: float, b: float) -> bool:
-    """Return whether a number is greater than another one after both are rounded to f32."""
+    """Return whether a number is greater than another after rounding to f32."""
     return a > b and (a - b > _CLOSE * max(abs(a), abs(b)) or _round(a) > _round(b))

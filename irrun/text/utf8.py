@@ -1,4 +1,4 @@
-"""Validation of UTF-8 as OpenVINO Tokenizers does it, which differs from the standard in what it replaces."""
+"""Validation of UTF-8, as in OpenVINO Tokenizers, which replaces other sequences than the standard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 __all__ = ["replace_invalid"]
 
-#: Encodings that are too long have a replacement for each byte, other invalid sequences have one. Surrogates and code
+#: Each byte of an overlong encoding is replaced; any other invalid sequence is replaced as a whole. Surrogates and code
 #: points above U+10FFFF are valid.
 _SEQUENCES = re.compile(
     rb"(?P<valid>[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}"
@@ -22,7 +22,7 @@ def replace_invalid(text: bytes, replaces: bool) -> bytes:
 
     Args:
         text: The text.
-        replaces: Whether U+FFFD replaces invalid sequences, which are removed otherwise.
+        replaces: Whether U+FFFD replaces invalid sequences; otherwise, they are removed.
     """
     replacement = _REPLACEMENT if replaces else b""
 

@@ -1,4 +1,4 @@
-"""WordPiece as the operation WordpieceTokenizer computes it."""
+"""WordPiece, as in the operation WordpieceTokenizer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class WordPieceEncoder(WordEncoder):
 
     Args:
         tokens: The tokens; ids are positions.
-        prefix: What tokens inside of words begin with.
-        max_bytes: Bytes of a word up to which it is split.
+        prefix: The prefix of tokens inside words.
+        max_bytes: Maximum size of a word that is split, in bytes.
         unknown: The id of words that cannot be split.
     """
 

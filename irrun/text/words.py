@@ -19,20 +19,20 @@ __all__ = ["Memo", "WordEncoder", "encode_rows", "read_vocabulary", "shorten"]
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
-#: Words whose results are kept at most.
+#: Maximum number of words with kept results.
 MAX_WORDS = 1 << 17
-#: Bytes of a word up to which its result is kept.
+#: Maximum size of a word whose result is kept, in bytes.
 MAX_KEPT_BYTES = 1 << 10
-#: Words that are encoded at once.
+#: Number of words encoded at once.
 BLOCK = 1 << 16
-#: Words that are encoded without calls of NumPy for each step.
+#: Up to this many words, encoding does not use NumPy for each step.
 FEW = 64
-#: Bytes that a token of a vocabulary takes in memory, besides its text.
+#: Memory per vocabulary token besides its text, in bytes.
 TOKEN_BYTES = 160
 
 
 class Memo(Generic[T]):
-    """Results of a function of words, of which the latest are kept."""
+    """Results of a function of words. The latest results are kept."""
 
     def __init__(self) -> None:
         self._results: dict[bytes, T] = {}
@@ -60,7 +60,7 @@ class Memo(Generic[T]):
 
 
 class WordEncoder(ABC):
-    """Encodes words, each of which has the same tokens wherever it is."""
+    """Encodes words. A word has the same tokens everywhere."""
 
     def __init__(self) -> None:
         self._words: Memo[tuple[int, ...]] = Memo()
@@ -80,15 +80,15 @@ def encode_rows(
     """Return the tokens of rows of words.
 
     Args:
-        encoder: What encodes a word.
-        row_begins: Where each row begins among the words, i32, any shape.
-        row_ends: Where each row ends, the shape of `row_begins`.
-        begins: Where each word begins in the text, i32 of any shape.
-        ends: Where each word ends, the shape of `begins`.
+        encoder: Encodes words.
+        row_begins: The first word of each row, i32, any shape.
+        row_ends: The end of each row, the shape of `row_begins`.
+        begins: The start of each word in the text, i32 of any shape.
+        ends: The end of each word, the shape of `begins`.
         chars: The text, u8 [bytes].
 
     Returns:
-        Where the tokens of each row begin and end, i32 of the shape of `row_begins`, and the tokens, i32 [number].
+        The begins and ends of each row's tokens, i32 of the shape of `row_begins`, and the tokens, i32 [number].
 
     Raises:
         InputError: The rows exceed the words, or the words exceed the text.
@@ -123,7 +123,7 @@ def encode_rows(
 def _encode_few(
     encoder: WordEncoder, row_begins: Array, row_ends: Array, begins: Array, ends: Array, chars: Array
 ) -> tuple[Array, Array, Array] | None:
-    """Return the tokens of a few words without calls of NumPy for each step; None if the rows are not in order."""
+    """Return the tokens of a few words without NumPy calls in each step; None if the rows are not in order."""
     stops, count = row_ends.tolist(), len(begins)
     if not stops or row_begins.tolist() != [0, *stops[:-1]] or stops[-1] != count or stops != sorted(stops):
         return None
@@ -143,8 +143,8 @@ def read_vocabulary(begins: Array, ends: Array, chars: Array) -> list[bytes]:
     """Return the tokens of a vocabulary.
 
     Args:
-        begins: Where each token begins, i32.
-        ends: Where each token ends, the shape of `begins`.
+        begins: The start of each token, i32.
+        ends: The end of each token, the shape of `begins`.
         chars: The text, u8 [bytes].
 
     Raises:
@@ -158,7 +158,7 @@ def read_vocabulary(begins: Array, ends: Array, chars: Array) -> list[bytes]:
 
 
 def shorten(text: bytes) -> str:
-    """Return a token as messages show it."""
+    """Return a token for messages."""
     try:
         shown = text.decode()
     except UnicodeDecodeError:

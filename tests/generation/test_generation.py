@@ -193,7 +193,7 @@ def test_penalties_lower_the_scores_of_tokens_that_occurred():
         ({"num_beams": 4, "do_sample": True}, "beam search does not sample"),
         ({"num_beams": 4, "num_beam_groups": 3}, "num_beams is not a multiple of num_beam_groups"),
         ({"num_beams": 4, "num_beam_groups": 2}, "several num_beam_groups need a diversity_penalty"),
-        ({"num_beams": 4, "repetition_penalty": 2}, "beam search has no repetition"),
+        ({"num_beams": 4, "repetition_penalty": 2}, "beam search does not support repetition"),
         ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences is larger than num_beams"),
         ({"num_return_sequences": 3}, "num_return_sequences needs do_sample or num_beams"),
         ({"stop_criteria": "soon"}, "stop_criteria is 'soon'; expected one of early, heuristic, never"),

@@ -381,7 +381,7 @@ def test_other_names_are_errors_that_say_so():
         own.VLMPipeline  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         own.nothing  # noqa: B018
-    with pytest.raises(RuntimeError, match="irrun does not provide adapters"):
+    with pytest.raises(RuntimeError, match="irrun does not support adapters"):
         own.LLMPipeline(EXAMPLE, "CPU", adapters=object())
 
 
@@ -399,13 +399,13 @@ def test_greedy_texts_are_the_same_with_proposed_tokens(folder, genai):
 
 
 def test_proposed_tokens_need_greedy_texts_and_a_model(folder, tmp_path):
-    with pytest.raises(RuntimeError, match="does not provide the option num_assistant_tokens"):
+    with pytest.raises(RuntimeError, match="does not support the option num_assistant_tokens"):
         own.LLMPipeline(folder, "CPU").generate(PROMPT, max_new_tokens=2, num_assistant_tokens=4, do_sample=True)
     with pytest.raises(RuntimeError, match="Could not find a model in the directory"):
         own.draft_model(tmp_path)
     with pytest.raises(RuntimeError, match="Unsupported property UNKNOWN"):
         own.draft_model(folder, UNKNOWN=1)
-    with pytest.raises(TypeError, match=r"expected what openvino_genai\.draft_model returns"):
+    with pytest.raises(TypeError, match=r"expected the result of openvino_genai\.draft_model"):
         own.LLMPipeline(folder, "CPU", draft_model=object())
 
 

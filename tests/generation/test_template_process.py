@@ -37,7 +37,7 @@ pytest.importorskip("jinja2")
         ("{{ raise_exception('a' * 10 + ' ' * 900 + 'b') }}", {}, {"refused": "TemplateError: " + "a" * 10}),
         ("{{ 'a' * 16777216 }}", {}, {"text": "a" * 16777216}),
         ("{{ 'a' * 16777217 }}", {},
-         {"refused": "its text has 16777217 characters, expected at most 16777216"}),
+         {"refused": "the text has 16777217 characters, expected at most 16777216"}),
     ],
     ids=str(list(range(13)))[1:-1].split(", "),
 )  # fmt: skip

@@ -138,7 +138,7 @@ def write_bytes(path, content):
     [
         (lambda path: path, "cannot read .*: No such file"),
         (lambda path: path.parent, "cannot read .*: (Is a directory|Permission denied)"),
-        (lambda path: write_bytes(path, b""), "is not a WAV file with PCM samples: it ends too early"),
+        (lambda path: write_bytes(path, b""), "is not a WAV file with PCM samples: the file is truncated"),
         (lambda path: write_bytes(path, b"ID3" * 40), "is not a WAV file with PCM samples: file does not start with"),
         (lambda path: write_bytes(path, write_sound(path).read_bytes()[:30]), "is not a WAV file with PCM samples"),
         (lambda path: write_bytes(path, write_sound(path).read_bytes()[:44]), "has no samples"),
@@ -166,9 +166,9 @@ def test_files_of_floating_point_samples_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"language": "fr"}, "does not know the language 'fr'; it knows de, en"),
+        ({"language": "fr"}, "does not support the language 'fr'; it supports de, en"),
         ({"task": "sing"}, "task is 'sing', expected None, 'transcribe' or 'translate'"),
-        ({"is_multilingual": False, "language": "en"}, "the model knows English only"),
+        ({"is_multilingual": False, "language": "en"}, "the model supports English only"),
         ({"tempo": 3}, "unknown option tempo"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0; expected at least 1"),
     ],
@@ -207,9 +207,9 @@ def test_wrong_entries_are_refused(capsys, folder, tmp_path, name, change, messa
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"suppress_tokens": [500]}, "states the token 500, and the decoder has 128 tokens"),
-        ({"lang_to_id": {"<|en|>": 128}}, "states the token 128"),
-        ({"lang_to_id": {}}, "does not state the tokens of languages"),
+        ({"suppress_tokens": [500]}, "contains the token 500, but the decoder has 128 tokens"),
+        ({"lang_to_id": {"<|en|>": 128}}, "contains the token 128"),
+        ({"lang_to_id": {}}, "has no lang_to_id, the tokens of languages"),
     ],
 )
 def test_wrong_tokens_are_refused(tmp_path, changes, message):

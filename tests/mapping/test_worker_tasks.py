@@ -370,7 +370,7 @@ def test_first_sample_is_selected(folder):
 def test_sources_are_checked(folder):
     model = write(folder, chain("Relu"))
     np.save("x.npy", np.float32(3))
-    with pytest.raises(InputError, match=r"^x\.npy is a scalar, expected an array whose first axis counts samples$"):
+    with pytest.raises(InputError, match=r"^x\.npy is a scalar, expected an array with samples along its first axis$"):
         find_source("x.npy")
     (folder / "one.png").write_bytes(b"")
     assert find_source("one.png") == Source(("one.png",))
@@ -393,7 +393,7 @@ def test_inputs_beyond_those_of_the_model_are_refused():
     assert jobs._find_position("z=a", names, {}, specs) == (1, "a")
     assert jobs._find_position("a", names, {0: []}, specs) == (1, "a")
     assert jobs._find_position("a", {"x": 0}, {0: []}, specs[:1]) == (0, "a")
-    with pytest.raises(InputError, match=r"^'a' is one input too many; the model has 2$"):
+    with pytest.raises(InputError, match=r"^too many inputs: 'a'; the model has 2$"):
         jobs._find_position("a", names, {0: [], 1: []}, specs)
     with pytest.raises(InputError, match=r"^unknown input 'w'; the model has x: f32\[2\]; z: f32\[2\]$"):
         jobs._find_position("w=a", names, {}, specs)
@@ -446,7 +446,7 @@ class FutureCancelledError(Exception):
         (KilledWorker("x"), ExecutionError,
          "rows 0 to 3: a worker process died each time; if the memory is too small, use fewer workers"),
         (FutureCancelledError("x"), ExecutionError,
-         "rows 0 to 3: the connection to the scheduler is lost; the same command continues the run"),
+         "rows 0 to 3: the connection to the scheduler was lost; run the same command again to continue"),
         (OSError("no space"), ExecutionError, "rows 0 to 3: OSError: no space"),
     ],
 )  # fmt: skip

@@ -173,7 +173,7 @@ def test_mel_weights_agree_with_onnxruntime():
         ("LSTM", {"w": draw(1, 12, 4), "r": draw(1, 12, 3)}, {"input_forget": 1}, "input_forget of LSTM"),
         ("RNN", {"w": draw(2, 3, 4), "r": draw(2, 3, 3)},
          {"direction": "bidirectional", "activations": ["Tanh", "Relu"]},
-         "different activations of the directions"),
+         "different activations for the directions"),
     ],
 )  # fmt: skip
 def test_operators_that_cannot_be_expressed(operator, constants, attributes, message):

@@ -235,7 +235,7 @@ def test_all_nodes_that_cannot_be_expressed_are_named():
     with pytest.raises(irrun.UnsupportedError) as caught:
         read(model)
     assert caught.value.message == (
-        "2 nodes cannot be expressed by OpenVINO's operations: "
+        "2 nodes cannot be expressed in OpenVINO's operations: "
         "node 'first' (Det): the operator Det of version 18 is not supported; "
         "node 'second' (custom:Mystery): the operator custom:Mystery of version 1 is not supported"
     )
@@ -248,10 +248,10 @@ def test_all_nodes_that_cannot_be_expressed_are_named():
         (("Softmax", ["x"], {"axis": 1.5}), "the attribute axis is 1.5, expected an integer"),
         (("Add", ["x"], {}), "input 1 is missing"),
         (("Add", ["x", "nothing"], {}), "there is no value 'nothing'"),
-        (("Flatten", ["x"], {"axis": 7}), "the axis is 7, expected one of a value of rank 2"),
+        (("Flatten", ["x"], {"axis": 7}), "the axis is 7, out of range for rank 2"),
         (("MatMul", ["x", "x"], {}), "MatMul: "),
         (("Pad", ["x", "pads"], {"mode": "mirror"}), "the attribute mode is 'mirror'"),
-        (("Cast", ["x"], {"to": TensorProto.COMPLEX64}), "does not have the element type COMPLEX64"),
+        (("Cast", ["x"], {"to": TensorProto.COMPLEX64}), "does not have ONNX's element type COMPLEX64"),
         (("Gather", ["x", "list"], {}), "input 1 is a sequence, expected a tensor"),
     ],
 )
@@ -270,7 +270,7 @@ def test_errors_name_the_node(node, message):
 @pytest.mark.parametrize("operator", ["Hardmax", "LogSoftmax", "Softmax"])
 def test_axes_before_opset_13_are_axes_of_the_input(operator):
     node = helper.make_node(operator, ["x"], ["y"], axis=2)
-    with pytest.raises(irrun.UnsupportedError, match="the axis is 2, expected one of a value of rank 2"):
+    with pytest.raises(irrun.UnsupportedError, match="the axis is 2, out of range for rank 2"):
         read(make_model([node], {"x": (F32, [2, 3])}, {"y": (F32, None)}, opset=12))
 
 

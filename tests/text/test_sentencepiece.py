@@ -89,9 +89,9 @@ def test_a_part_of_a_character_stays_in_a_stream():
 
 
 def test_hostile_inputs_are_refused():
-    with pytest.raises(InputError, match="the model of SentencePiece cannot be read"):
+    with pytest.raises(InputError, match="the SentencePiece model cannot be read"):
         run("SentencepieceTokenizer", to_u8("nonsense"), *to_strings("a"))
-    with pytest.raises(InputError, match="the model of SentencePiece is empty"):
+    with pytest.raises(InputError, match="the SentencePiece model is empty"):
         run("SentencepieceTokenizer", to_u8(""), *to_strings("a"))
     with pytest.raises(InputError, match="a piece with a null character"):  # with which SentencePiece aborts
         run("SentencepieceTokenizer", to_u8(make_model().tobytes().replace(b"the", b"\0he")), *to_strings("a"))

@@ -128,7 +128,7 @@ def test_pieces_with_null_characters_are_refused(size, score):
     other = make_field(0x12, make_field(0x0A, b"a" * size + b"\0"))
     _check_pieces(good + other + good + b"\0")
     for content in (bad, good + bad, other + bad):
-        with pytest.raises(InputError, match=r"^the model of SentencePiece has a piece with a null character$"):
+        with pytest.raises(InputError, match=r"^the SentencePiece model has a piece with a null character$"):
             _check_pieces(content)
 
 

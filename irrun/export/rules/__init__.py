@@ -32,7 +32,7 @@ _STRUCTURE = {
     "TensorIterator": "Loop.",
     "Loop": "Loop.",
     "If": "If.",
-    "ReadValue": "An input, whose default is the initial value.",
+    "ReadValue": "An input; its default is the initial value.",
     "Assign": "An output.",
     "PriorBox": "An initializer, if the shapes are static.",
     "PriorBoxClustered": "An initializer, if the shapes are static.",

@@ -27,7 +27,7 @@ from irrun.ops._support.numerics import Array
 __all__: list[str] = []
 
 F32 = np.float32
-#: The largest logarithm of a scale in the Detectron family.
+#: The maximum logarithm of a scale in the Detectron family.
 LOG_LIMIT = math.log(1000.0 / 16.0)
 
 
@@ -39,7 +39,7 @@ def _pick_columns(boxes: Value) -> tuple[Value, Value]:
 def _apply_deltas(
     boxes: Value, deltas: Value, offset: float, *, inclusive: bool, log_limit: float | None = None
 ) -> Value:
-    """Move and scale boxes by the output of a box regression."""
+    """Move and scale boxes by box regression outputs."""
     first, second = _pick_columns(boxes)
     move, logarithms = _pick_columns(deltas)
     sides = second - first + offset
@@ -155,7 +155,7 @@ def _make_anchors(base_size: int, ratio: list[float], scale: list[float], *, is_
 def _refine_anchors(
     info: Value, anchors: Value, deltas: Value, scores: Value, minimum: Value, offset: float
 ) -> tuple[Value, Value, Value]:
-    """Return the refined boxes of images, their scores, and whether they are large enough; [N, H * W * A, ...].
+    """Return refined boxes, their scores, and whether they are large enough; [N, H * W * A, ...].
 
     Args:
         info: Height and width of each image, [N, 2].
@@ -258,7 +258,7 @@ def export_prior_grid(site: Site) -> Value:
 
 @exports("ExperimentalDetectronROIFeatureExtractor-6", compute="only f32")
 def export_feature_extractor(site: Site) -> list[Value]:
-    """Export ExperimentalDetectronROIFeatureExtractor: regions are pooled from all levels, of which one remains."""
+    """Export ExperimentalDetectronROIFeatureExtractor: regions are pooled from all levels, and one is selected."""
     rois, size = site[0], int(site.output_size)
     x1, y1, x2, y2 = (gather(rois, constant(i), 1) for i in range(4))
     area = (x2 - x1) * (y2 - y1)
@@ -391,7 +391,7 @@ class _Detector:
 
 @exports("DetectionOutput-1", "DetectionOutput-8", compute="only f32")
 def export_detection_output(site: Site) -> Value:
-    """Export DetectionOutput: boxes are suppressed by NonMaxSuppression, in rows of one class of one image."""
+    """Export DetectionOutput: NonMaxSuppression suppresses boxes, with a row for each class of each image."""
     detector = _Detector(site)
     decoded, scores = detector.compute_boxes()
     classes, priors = detector.classes, detector.priors
@@ -407,7 +407,7 @@ def export_detection_output(site: Site) -> Value:
     kept = op("ScatterND", expand(constant(0), op("Shape", values, result="i64")), selected, ones)
     dense = reshape(where(kept > 0, values, LOWEST), [-1, classes * count])
     keep = int(site.keep_top_k[0]) if site.keep_top_k else -1
-    if keep > -1:  # in the order of classes and scores, which is that of the positions
+    if keep > -1:  # positions are in the order of classes and scores
         best, places = sort_rows(dense, constant([keep]))
         nothing = expand(constant(LOWEST), op("Shape", dense, result="i64"))
         dense = op("ScatterElements", nothing, places, best, axis=1)
@@ -431,7 +431,7 @@ def export_detection_output(site: Site) -> Value:
 
 @exports("GLU-ie_internal_opset", "SwiGLU-ie_internal_opset", "SwiGLU-gpu_opset", compute="only f32")
 def export_gated_unit(site: Site) -> Value:
-    """Export GLU: one half of the data times an activation of the other one."""
+    """Export GLU: one half of the data times an activation of the other half."""
     data, length, axis = site[0], int(site.split_lengths), int(site.axis)
     parts = [slice_axis(data, 0, length, axis), slice_axis(data, length, (1 << 63) - 1, axis)]
     gate, value = parts[site.split_to_glu_idx], parts[1 - site.split_to_glu_idx]

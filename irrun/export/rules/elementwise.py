@@ -17,7 +17,7 @@ from irrun.ops._support.conversion import convert as convert_array
 from irrun.ops._support.numerics import Array
 from irrun.shapes import PartialShape
 
-#: Unary operations that ONNX has, with what happens to results for integers.
+#: Unary operations in ONNX -> the treatment of results for integers.
 UNARY = {
     "Abs-1": ("Abs", "exact"),
     "Negative-1": ("Neg", "exact"),
@@ -47,7 +47,7 @@ UNARY = {
     "IsNaN-10": ("IsNaN", "exact"),
 }
 
-#: Binary operations that ONNX has.
+#: Binary operations in ONNX.
 BINARY = {
     "Add-1": "Add",
     "Subtract-1": "Sub",
@@ -133,14 +133,14 @@ def export_divide(site: Site) -> Value:
 
 @exports("Mod-1")
 def export_mod(site: Site) -> Value:
-    """Export Mod, whose result has the sign of the dividend."""
+    """Export Mod. The result has the sign of the dividend."""
     a, b = align(site)
     return op("Mod", a, b, fmod=1)
 
 
 @exports("FloorMod-1", compute="f32")
 def export_floor_mod(site: Site) -> Value:
-    """Export FloorMod, whose result has the sign of the divisor."""
+    """Export FloorMod. The result has the sign of the divisor."""
     a, b = align(site)
     if not a.type.is_float:
         return op("Mod", a, b)
@@ -194,7 +194,7 @@ def export_left_shift(site: Site) -> Value:
 
 @exports("BitwiseRightShift-15")
 def export_right_shift(site: Site) -> Value:
-    """Export BitwiseRightShift: of negative integers as that of their complement."""
+    """Export BitwiseRightShift: negative integers are shifted as their complement."""
     a, b = align(site)
     if a.type.kind == "uint":
         return cast(op("BitShift", cast(a, "u64"), cast(b, "u64"), direction="RIGHT"), a.type)
@@ -288,7 +288,7 @@ def _in_floats(function: Callable[[Value], Value], data: Value, *, truncate: boo
 
 @exports("Elu-1", compute="f32")
 def export_elu(site: Site) -> Value:
-    """Export Elu, which ONNX Runtime has for f32."""
+    """Export Elu, which onnxruntime supports for f32."""
     return _in_floats(lambda x: op("Elu", x, alpha=float(site.alpha)), site[0], truncate=True)
 
 
@@ -380,7 +380,7 @@ def export_hard_sigmoid(site: Site) -> Value:
 
 @exports("ErfInv-17", compute="f32")
 def export_erf_inv(site: Site) -> Value:
-    """Export ErfInv: an approximation, refined by two steps of Newton's method in f64."""
+    """Export ErfInv: an approximation, refined by two Newton steps in f64."""
     data = site[0]
     x = cast(data, "f64")
     inside = op("Clip", x, scalar_like(x, -1 + 1e-15), scalar_like(x, 1 - 1e-15))
@@ -408,7 +408,7 @@ def _evaluate(coefficients: list[float], x: Value) -> Value:
 
 @exports("Convert-1")
 def export_convert(site: Site) -> Value:
-    """Export Convert. Constants of types that ONNX lacks are codes, whose values a table holds."""
+    """Export Convert. Constants of types that ONNX does not have become indices into a table of values."""
     data, target = site[0], site.destination_type
     if data.type.name not in ONNX_TYPES and data.array is not None and target.is_float:
         return _look_up(data.array, data.type, target)
@@ -428,13 +428,13 @@ def _look_up(array: Array, source: ElementType, target: ElementType) -> Value:
 
 
 def _widen_decompression(data: Value, target: ElementType) -> Value | None:
-    """Return weights that are decompressed in f32 at once, instead of in f16 before they are converted."""
+    """Return weights decompressed directly in f32, instead of in f16 and then converted."""
     is_narrow = data.type.name == "f16" and target.name == "f32"
     return _widen(data, target) if is_narrow and data.is_derived else None
 
 
 def _widen(value: Value, target: ElementType) -> Value | None:
-    """Return a value that is computed in a wider type; None if a step is none of decompressions."""
+    """Return a value computed in a wider type; None if a step does not belong to decompression."""
     node = value.node
     if node is None:
         return cast(value, target)
@@ -480,7 +480,7 @@ def export_promote(site: Site) -> tuple[Value, Value]:
 
 
 def convert(data: Value, target: ElementType) -> Value:
-    """Convert a value, by the rules of Convert."""
+    """Convert a value, as OpenVINO's Convert does."""
     if data.type is target:
         return op("Identity", data)
     if data.type.kind == "string" or target.kind == "string":

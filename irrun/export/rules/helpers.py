@@ -153,7 +153,7 @@ def expand(value: Value, shape: Value | Sequence[int]) -> Value:
 
 
 def to_axes(site: Site, position: int, rank: int) -> list[int]:
-    """Return the axes that a constant input lists, all of them not negative."""
+    """Return the axes in a constant input as non-negative numbers."""
     axes = [axis + rank if axis < 0 else axis for axis in site.read_integers(position)]
     if any(not 0 <= axis < rank for axis in axes):
         raise UnsupportedError(f"axes {axes} are out of range for rank {rank}")
@@ -161,7 +161,7 @@ def to_axes(site: Site, position: int, rank: int) -> list[int]:
 
 
 def align(site: Site) -> tuple[Value, Value]:
-    """Return both inputs of a binary operation so that NumPy's broadcasting applies."""
+    """Return both inputs of a binary operation, ready for NumPy's broadcasting."""
     a, b = site[0], site[1]
     if a.type is not b.type:
         b = cast(b, a.type)
@@ -197,7 +197,7 @@ def loop(
     Args:
         count: The maximum number of iterations.
         states: The initial states.
-        body: Takes the number of the iteration, i64 of shape [1], and the states; returns the new states, and values
+        body: Takes the iteration number, i64 of shape [1], and the states; returns the new states, and values
             that are stacked for all iterations.
         collected: The number of such values.
         while_true: Takes the new states, and returns whether the next iteration runs.
@@ -221,5 +221,5 @@ def loop(
     limit = cast(count if count.rank == 0 else reshape(count, []), "i64")
     outputs = outer.add("Loop", [limit, constant(True), *states], types, {"body": graph})
     if len(outputs) != len(states) + collected:
-        raise AssertionError("a body returns another number of values")
+        raise AssertionError("the body returns a different number of values")
     return outputs[: len(states)], outputs[len(states) :]

@@ -43,7 +43,7 @@ F32 = np.float32
 
 @exports("Interpolate-1")
 def export_interpolate_1(site: Site) -> Value:
-    """Export Interpolate of version 1: version 11 with other names of attributes."""
+    """Export Interpolate of version 1: version 11 with other attribute names."""
     rank = site.get_rank(0)
     axes = sorted(a % rank for a in site.axes)
     begin, end = (_expand_pads(pads, axes, rank) for pads in (site.pads_begin, site.pads_end))
@@ -71,14 +71,14 @@ def _expand_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[in
 
 @exports("Interpolate-4")
 def export_interpolate_4(site: Site) -> Value:
-    """Export Interpolate: products with matrices of weights, or Resize for dynamic shapes."""
+    """Export Interpolate: products with weight matrices, or Resize for dynamic shapes."""
     by_size = site.shape_calculation_mode == "sizes"
     return _export_interpolate(site, site[1] if by_size else None, None if by_size else site[2], site.get(3))
 
 
 @exports("Interpolate-11")
 def export_interpolate_11(site: Site) -> Value:
-    """Export Interpolate: products with matrices of weights, or Resize for dynamic shapes."""
+    """Export Interpolate: products with weight matrices, or Resize for dynamic shapes."""
     by_size = site.shape_calculation_mode == "sizes"
     return _export_interpolate(site, site[1] if by_size else None, None if by_size else site[1], site.get(2))
 
@@ -163,7 +163,7 @@ def _round_result(value: Value, target: ElementType, *, is_rounded: bool) -> Val
         return cast(value, target)
     if is_rounded:
         value = op("Floor", op("Abs", value) + 0.5) * op("Sign", value)
-    else:  # sums of weights that should be an integer may be a little below it
+    else:  # sums of weights may be slightly below the exact integer
         value = value + op("Sign", value) * 1e-5
     if target.bits < 32:
         lowest = -(1 << target.bits - 1) if target.kind == "int" else 0
@@ -191,13 +191,13 @@ def _apply_taps(data: Value, taps: Taps, axis: ResizeAxis) -> Value:
 def _resize_dynamically(
     site: Site, data: Value, axes: Sequence[int], sizes: Value | None, scales: Value | None
 ) -> Value:
-    """Resize data of dynamic shape by Resize, which agrees in most modes."""
+    """Resize data of dynamic shape with ONNX's Resize, which agrees in most modes."""
     mode, coordinates = site.mode, site.coordinate_transformation_mode
     nearest = {"simple": "floor"}.get(site.nearest_mode, site.nearest_mode)
     if mode.endswith("_pillow") or (mode == "linear" and site.antialias):
-        raise UnsupportedError(f"mode {mode} of a dynamic shape")
+        raise UnsupportedError(f"mode {mode} with a dynamic shape")
     if coordinates == "tf_half_pixel_for_nn" and mode == "nearest":
-        raise UnsupportedError("tf_half_pixel_for_nn of a dynamic shape")
+        raise UnsupportedError("tf_half_pixel_for_nn with a dynamic shape")
     rank = data.rank or 0
     present = {axis: i for i, axis in enumerate(axes)}
     given = sizes if sizes is not None else scales
@@ -350,7 +350,7 @@ def _export_to_nv12(site: Site, *, is_bgr: bool) -> list[Value]:
 
 @exports("ReorgYolo-2")
 def export_reorg(site: Site) -> Value:
-    """Export ReorgYolo: a selection of elements, whose positions are constant."""
+    """Export ReorgYolo: a selection of elements at constant positions."""
     step = site.stride[0]
     channels, height, width = site.get_static_shape(0, 1)
     planes = channels // (step * step)
@@ -361,7 +361,7 @@ def export_reorg(site: Site) -> Value:
     shape = [-1, channels * step * step, height // step, width // step]
     if channels % (step * step) == 0:
         return reshape(gather(reshape(site[0], [-1, channels * height * width]), constant(indices), 1), shape)
-    # The elements of an image are not all selected, but some of the next one.
+    # Not all elements of an image are selected, but some of the next image are.
     starts = np.arange(site.get_static_shape(0)[0]) * (planes * step * step * height * width)
     positions = (starts[:, None] + indices.reshape(-1)).reshape(-1)
     return reshape(gather(reshape(site[0], [-1]), constant(positions)), shape)

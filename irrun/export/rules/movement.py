@@ -28,7 +28,7 @@ from irrun.export.site import Site, exports
 from irrun.ops._support.numerics import Array
 from irrun.shapes import PartialShape
 
-#: Bounds of slices that stand for the ends of an axis.
+#: Bounds of slices that mean the ends of an axis.
 LAST, FIRST = (1 << 63) - 1, -(1 << 63)
 
 
@@ -39,7 +39,7 @@ def flatten(value: Value) -> Value:
 
 
 def reshape_to(value: Value, dimensions: Sequence[int | Value]) -> Value:
-    """Change the shape of a value to dimensions, some of which are values of shape [1]."""
+    """Reshape a value to dimensions, which may include values of shape [1]."""
     if all(isinstance(d, int) for d in dimensions):
         return reshape(value, [d for d in dimensions if isinstance(d, int)])
     parts = [d if isinstance(d, Value) else constant([d]) for d in dimensions]
@@ -47,7 +47,7 @@ def reshape_to(value: Value, dimensions: Sequence[int | Value]) -> Value:
 
 
 def get_dimensions(site: Site, position: int) -> list[int | Value]:
-    """Return the dimensions of an input; dynamic ones as values of shape [1]."""
+    """Return the dimensions of an input; dynamic ones are values of shape [1]."""
     value = site[position]
     return [get_dimension(value, i) if d is None else d for i, d in enumerate(site.get_shape(position))]
 
@@ -76,7 +76,7 @@ def divide(dimension: int | Value, divisor: int | Value) -> int | Value:
 
 
 def list_entries(site: Site, position: int, count: int) -> list[int | Value]:
-    """Return the entries of an input of rank 1; values of shape [1] if it is not constant."""
+    """Return the entries of a 1D input, as values of shape [1] if it is not constant."""
     if site[position].read() is not None:
         return list(site.read_integers(position))
     values = flatten(site[position])
@@ -97,7 +97,7 @@ def export_reshape(site: Site) -> Value:
 
 @exports("Squeeze-1", "Squeeze-15")
 def export_squeeze(site: Site) -> Value:
-    """Export Squeeze. Axes whose length is not 1 stay."""
+    """Export Squeeze. Axes with a length other than 1 stay."""
     if site[0].rank == 0:
         return op("Identity", site[0])
     if site.get(1) is None:
@@ -140,12 +140,12 @@ def export_transpose(site: Site) -> Value:
 
 
 def _transpose_dynamically(site: Site) -> Value:
-    """Permute axes in an order that is not constant: elements are gathered by their positions."""
+    """Permute axes in a variable order, by gathering elements at their positions."""
     data = site[0]
     shape = op("Shape", data, result="i64")
     rank = op("Size", shape, result="i64")
     axes = op("Range", constant(0), rank, constant(1))
-    order = slice_axis(concat([flatten(site[1]), rank - axes - 1]), 0, rank)  # an empty one reverses the axes
+    order = slice_axis(concat([flatten(site[1]), rank - axes - 1]), 0, rank)  # an empty order reverses the axes
     # The distance between neighbors along an axis is the product of the dimensions after it.
     is_after = unsqueeze(axes, [1]) < unsqueeze(axes, [0])
     strides = op("ReduceProd", where(is_after, shape, 1), constant([1]), keepdims=0)
@@ -181,7 +181,7 @@ def export_split(site: Site) -> list[Value]:
 
 @exports("VariadicSplit-1")
 def export_variadic_split(site: Site) -> list[Value]:
-    """Export VariadicSplit. A length of -1 takes what remains."""
+    """Export VariadicSplit. A length of -1 takes the rest."""
     if site[1].read() is None:
         return _split_dynamically(site)
     axis = site.read_integers(1)[0]
@@ -202,7 +202,7 @@ def export_variadic_split(site: Site) -> list[Value]:
 
 
 def _split_dynamically(site: Site) -> list[Value]:
-    """Split along an axis that is not constant, as slices."""
+    """Split along a variable axis, as slices."""
     axis, lengths = flatten(site[1]), flatten(site[2])
     rest = gather(op("Shape", site[0], result="i64"), axis) - (op("ReduceSum", lengths, keepdims=1) + 1)
     lengths = where(lengths < 0, rest, lengths)
@@ -241,7 +241,7 @@ def export_broadcast(site: Site) -> Value:
 
 @exports("Tile-1")
 def export_tile(site: Site) -> Value:
-    """Export Tile. The shorter one of the shape and the repeats is extended by ones."""
+    """Export Tile. The shorter of the shape and the repeats is extended by ones."""
     data, repeats = site[0], flatten(site[1])
     rank = site.get_rank(0)
     (count,) = site.get_shape(1) if site.get_rank(1) else (1,)
@@ -256,7 +256,7 @@ def export_tile(site: Site) -> Value:
 
 @exports("Gather-1", "Gather-7", "Gather-8")
 def export_gather(site: Site) -> Value:
-    """Export Gather. With batch dimensions it becomes a GatherND."""
+    """Export Gather. With batch dimensions, it becomes a GatherND."""
     data, indices = site[0], site[1]
     batch = int(site.attributes.get("batch_dims", 0))
     axis = site.read_integers(2)[0]
@@ -266,7 +266,7 @@ def export_gather(site: Site) -> Value:
     axis = axis % rank
     batch = batch + index_rank if batch < 0 else batch
     if batch == 0 and data.type.name == "string":
-        # onnxruntime copies the first string of each slice only.
+        # onnxruntime only copies the first string of each slice.
         order = [*range(axis), *range(axis + 1, rank), axis]
         result = op("Gather", transpose(data, order), indices, axis=rank - 1)
         new = range(rank - 1, rank - 1 + index_rank)
@@ -510,7 +510,7 @@ def _pick_entries(value: Value, positions: Sequence[int]) -> Value:
 
 
 def _choose(condition: Value, then: int, other: int) -> Value:
-    """Select between two numbers, at once for constants."""
+    """Select between two numbers, directly for constants."""
     if condition.array is not None:
         return constant(np.where(condition.array, np.int64(then), np.int64(other)))
     return where(condition, constant(then), constant(other))
@@ -530,7 +530,7 @@ def _select(ignored: Sequence[bool], defaults: Value | Sequence[int], value: Val
 
 @exports("Pad-1", "Pad-12")
 def export_pad(site: Site) -> Value:
-    """Export Pad. Symmetric padding, which ONNX does not have, joins reversed slices."""
+    """Export Pad. ONNX does not have symmetric padding, so reversed slices are joined."""
     data, begin, end = site[0], flatten(site[1]), flatten(site[2])
     if site.pad_mode == "symmetric":
         return _pad_symmetrically(site, begin, end)
@@ -556,7 +556,7 @@ def export_pad(site: Site) -> Value:
 
 
 def _pad_and_crop(site: Site, begin: Array, end: Array) -> Value:
-    """Pad in other modes than "constant", where negative amounts remove elements."""
+    """Pad in modes other than "constant"; negative amounts remove elements."""
     pads = constant(np.concatenate([np.maximum(begin, 0), np.maximum(end, 0)]))
     padded = op("Pad", site[0], pads, mode=site.pad_mode)
     starts = constant(np.maximum(-begin, 0).astype(np.int64))
@@ -624,7 +624,7 @@ def export_roll(site: Site) -> Value:
 
 @exports("ReverseSequence-1")
 def export_reverse_sequence(site: Site) -> Value:
-    """Export ReverseSequence; the axes of ONNX's are the first two."""
+    """Export ReverseSequence; ONNX's axes are the first two."""
     rank = site.get_rank(0)
     batch, time = site.batch_axis % rank, site.seq_axis % rank
     order = [batch, time, *(i for i in range(rank) if i not in (batch, time))]
@@ -737,7 +737,7 @@ def export_patches(site: Site) -> Value:
 
 @exports("Col2Im-15", compute="f32")
 def export_col2im(site: Site) -> Value:
-    """Export Col2Im. ONNX's requires a batch."""
+    """Export Col2Im. ONNX's version requires a batch."""
     data = site[0]
     has_batch = site.get_rank(0) == 3
     wide = cast(data, "f64") if data.type.is_integer else data

@@ -17,7 +17,7 @@ from irrun.shapes import PartialShape
 
 __all__: list[str] = []
 
-#: Reductions that ONNX has.
+#: Reductions that exist in ONNX.
 REDUCTIONS = {
     "ReduceSum-1": "ReduceSum",
     "ReduceProd-1": "ReduceProd",
@@ -125,7 +125,7 @@ def _cast_declared(value: Value, site: Site) -> Value:
 
 @exports("GroupedMatMul-17")
 def export_grouped_matmul(site: Site) -> Value:
-    """Export GroupedMatMul: for groups of rows, products with all matrices, of which one remains for each row."""
+    """Export GroupedMatMul: for groups of rows, products with all matrices, then a selection of one per row."""
     a, weights = site[0], _swap_last_axes(site[1], 3)
     if site.get_rank(0) == 3:
         return op("MatMul", a, weights)
@@ -142,7 +142,7 @@ def export_grouped_matmul(site: Site) -> Value:
 
 @exports("Einsum-7")
 def export_einsum(site: Site) -> Value:
-    """Export Einsum. Operands whose ellipses stand for fewer axes get axes of length 1."""
+    """Export Einsum. If the ellipsis of an operand covers fewer axes, axes of length 1 are added."""
     equation = site.equation.replace(" ", "")
     values = [site[i] for i in range(len(site))]
     if "..." in equation and all(value.rank is not None for value in values):
@@ -209,7 +209,7 @@ def _export_along(site: Site, operation: str) -> Value:
 
 @exports("BatchNormInference-1", "BatchNormInference-5")
 def export_batch_norm(site: Site) -> Value:
-    """Export BatchNormInference. The data are the third input of version 1."""
+    """Export BatchNormInference. The data is the third input in version 1."""
     inputs = [site[i] for i in range(5)]
     if site.layer.version in ("opset1", "opset2", "opset3", "opset4"):
         inputs = [inputs[2], inputs[0], inputs[1], *inputs[3:]]
@@ -280,7 +280,7 @@ def export_normalize_l2(site: Site) -> Value:
 
 @exports("LRN-1", compute="f32")
 def export_lrn(site: Site) -> Value:
-    """Export LRN. Along other axes than the channels it is a sum of shifted squares."""
+    """Export LRN. Along axes other than the channels, it is a sum of shifted squares."""
     data, rank = site[0], site.get_rank(0)
     axes = to_axes(site, 1, rank)
     half = (site.size - 1) // 2
@@ -300,7 +300,7 @@ def export_lrn(site: Site) -> Value:
 
 @exports("RMS-ie_internal_opset", compute="f32")
 def export_rms(site: Site) -> Value:
-    """Export RMS: a division by the root of the mean square of the last axis."""
+    """Export RMS: a division by the root mean square of the last axis."""
     data = site[0]
     result = data / op("Sqrt", op("ReduceMean", data * data, constant([-1]), keepdims=1) + float(site.epsilon))
     gamma = site.get(1)
@@ -311,7 +311,7 @@ def export_rms(site: Site) -> Value:
 
 @exports("RMSNorm-extension", compute="f32")
 def export_rms_norm(site: Site) -> Value:
-    """Export RMSNorm: a division by the root of the mean square of some axes."""
+    """Export RMSNorm: a division by the root mean square of some axes."""
     data, scale = site[0], site.get(2)
     squares = op("ReduceMean", data * data, flatten(site[1]), keepdims=1)
     result = data / op("Sqrt", squares + float(site.epsilon))

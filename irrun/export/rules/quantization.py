@@ -16,12 +16,12 @@ from irrun.ops._support.numerics import Array
 
 __all__: list[str] = []
 
-#: How far a zero point may be from an integer.
+#: Maximum distance of a zero point from an integer.
 ZERO_POINT_TOLERANCE = 1e-3
 
 
 class _Scheme(NamedTuple):
-    """Quantization that ONNX expresses.
+    """Quantization that ONNX can express.
 
     Attributes:
         scale: The scale, a scalar or 1D.
@@ -58,7 +58,7 @@ def _find_scheme(site: Site) -> _Scheme | None:
         return None
     if rounded.max() > limits_of_type[1]:
         return None
-    if site.levels == 255 and (rounded != 0).any():  # the codes -127 to 127 leave out -128
+    if site.levels == 255 and (rounded != 0).any():  # the codes -127 to 127 exclude -128
         return None
     shape = (-1,) if axis is not None else ()
     zero_point = rounded.astype(np.int8 if is_signed else np.uint8).reshape(shape)
@@ -67,7 +67,7 @@ def _find_scheme(site: Site) -> _Scheme | None:
 
 @exports("FakeQuantize-1", compute="f32")
 def export_fake_quantize(site: Site) -> Value:
-    """Export FakeQuantize as QuantizeLinear and DequantizeLinear, or in steps for other ranges and levels."""
+    """Export FakeQuantize as QuantizeLinear and DequantizeLinear, or as elementwise operations for other ranges."""
     data = site[0]
     scheme = _find_scheme(site) if data.type.name == "f32" else None
     if scheme is None:
@@ -191,7 +191,7 @@ def _find_decompression(data: Value, factor: Value) -> Value | None:
 
 
 def _read_zero_point(value: Value) -> Array | None:
-    """Return a constant zero point, which may be converted from integers, as integers."""
+    """Return a constant zero point, or the integers that it is converted from, as integers."""
     if value.node is not None and value.node.type == "Cast" and value.node.inputs[0] is not None:
         value = value.node.inputs[0]
     array = value.read()
@@ -221,7 +221,7 @@ def export_compressed_gather(site: Site) -> Value:
 
 
 def _decompress(weights: Value, scale: Value, zero: Value | None, like: Value) -> Value:
-    """Return `(weights - zero) * scale`, where scales may belong to groups of elements of the last axis."""
+    """Return `(weights - zero) * scale`, with scales possibly per group of the last axis."""
     kind = like.type if like.type.is_float else ELEMENT_TYPES["f32"]
     values = convert(weights, kind)
     groups = scale.shape[-1] if scale.shape is not None and len(scale.shape) >= 2 else 1

@@ -24,7 +24,7 @@ __all__ = ["pool_averages"]
 
 
 class _Maps:
-    """Feature maps [N, C, H, W] that are read at points.
+    """Feature maps [N, C, H, W], sampled at points.
 
     Args:
         data: The feature maps.
@@ -42,7 +42,7 @@ class _Maps:
         return cast(op("Max", op("Min", points, cast(length - 1, points.type)), scalar_like(points, 0.0)), "i64")
 
     def read(self, batches: Value, y: Value, x: Value) -> Value:
-        """Return all channels of pixels; they are the last axis."""
+        """Return all channels of pixels, as the last axis."""
         return gather(self.pixels, (batches * self.height + y) * self.width + x)
 
     def read_planes(self, planes: Value, y: Value, x: Value) -> Value:
@@ -64,7 +64,7 @@ def _range(count: Operand, kind: Value) -> Value:
 
 
 def _place_samples(start: Value, size: Value, bins: int, ratio: int) -> tuple[Value, Value, Value]:
-    """Return coordinates [regions, bins, samples], which of them are samples, and their number [regions]."""
+    """Return coordinates [regions, bins, samples], which ones are valid, and their number [regions]."""
     bin_size = size / float(bins)
     if ratio:
         counts = expand(scalar_like(size, float(ratio)), op("Shape", size, result="i64"))
@@ -109,17 +109,17 @@ def _pool(maps: _Maps, batches: Value, y: Value, x: Value, is_sample: Value, cou
 def pool_averages(
     data: Value, batches: Value, left: Value, top: Value, width: Value, height: Value, size: int, ratio: int
 ) -> Value:
-    """Average the samples of square grids of bins over regions.
+    """Average the samples in square grids of bins over regions.
 
     Args:
         data: Feature maps, [N, C, H, W].
         batches: The map of each region.
-        left: The left border of each region, in pixels of the map; the others accordingly.
+        left: The left border of each region, in pixels of the map; the other arguments accordingly.
         top: See `left`.
         width: See `left`.
         height: See `left`.
         size: The number of rows and columns of bins.
-        ratio: The number of samples of a bin along each axis; 0 for as many as a bin has pixels.
+        ratio: The number of samples of a bin along each axis; 0 for the number of pixels in a bin.
     """
     ys, is_y, count_y = _place_samples(top, height, size, ratio)
     xs, is_x, count_x = _place_samples(left, width, size, ratio)
@@ -129,12 +129,12 @@ def pool_averages(
 
 @exports("ROIAlign-3", "ROIAlign-9", compute="f32")
 def export_roi_align(site: Site) -> Value:
-    """Export ROIAlign. The maximum is that of samples, unlike in ONNX."""
+    """Export ROIAlign. Unlike in ONNX, the maximum is taken over samples."""
     data, rois, batches = site[0], cast(site[1], site[0].type), flatten(site[2])
     aligned = site.attributes.get("aligned_mode", "asymmetric")
     scale = float(np.float32(site.spatial_scale))
     rows, columns, ratio = int(site.pooled_h), int(site.pooled_w), int(site.sampling_ratio)
-    if site.mode == "avg" and get_graph().opset < 22:  # onnxruntime has no kernel for later ones
+    if site.mode == "avg" and get_graph().opset < 22:  # onnxruntime has no kernel for later opsets
         return op(
             "RoiAlign", data, rois + 0.5 if aligned == "half_pixel" else rois, batches, mode="avg", output_height=rows,
             output_width=columns, sampling_ratio=ratio, spatial_scale=scale,
@@ -153,7 +153,7 @@ def export_roi_align(site: Site) -> Value:
 
 
 def _combine(is_y: Value, is_x: Value) -> Value:
-    """Return which of [regions, rows, columns, samples, samples] are samples, from [regions or 1, 1, samples]."""
+    """Return which of [regions, rows, columns, samples, samples] are valid, from [regions or 1, 1, samples]."""
     return unsqueeze(is_y, [2, 4]) & unsqueeze(is_x, [1, 3])
 
 
@@ -198,7 +198,7 @@ def export_roi_pooling(site: Site) -> Value:
     used = where(unsqueeze(is_valid, [1]), rois, 0.0)
     if site.method == "max":
         scale = float(np.float32(site.spatial_scale))
-        # The corners are rounded here, since MaxRoiPool rounds halves in another way.
+        # The corners are rounded here, since MaxRoiPool rounds halves differently.
         boxes = _round_away(slice_axis(used, 1, 5, 1) * scale)
         result = op(
             "MaxRoiPool", data, concat([slice_axis(used, 0, 1, 1), boxes], 1), pooled_shape=[rows, columns],
@@ -229,7 +229,7 @@ def export_roi_pooling(site: Site) -> Value:
 
 
 def _interpolate_pixels(maps: _Maps, batches: Value, y: Value, x: Value) -> Value:
-    """Return bilinear samples of all channels, which are the last axis."""
+    """Return bilinear samples of all channels, as the last axis."""
     top, bottom = (maps.clip(op(f, y), maps.height) for f in ("Floor", "Ceil"))
     left, right = (maps.clip(op(f, x), maps.width) for f in ("Floor", "Ceil"))
     down, across = (unsqueeze(p - cast(q, p.type), [-1]) for p, q in ((y, top), (x, left)))
@@ -295,7 +295,7 @@ def export_psroi_pooling(site: Site) -> Value:
 
 
 def _average_bins(maps: _Maps, boxes: Value, batches: Value, outputs: int, size: int, scale: float) -> Value:
-    """Average the pixels of bins, by differences of sums over all pixels above and to the left of a point."""
+    """Average the pixels of bins with an integral image."""
     corners = _round_away(boxes) + constant(np.array([0, 0, 1, 1], boxes.type.dtype))
     corners = corners * scale
     x1, y1, x2, y2 = (_column(corners, i) for i in range(4))

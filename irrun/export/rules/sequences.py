@@ -68,7 +68,7 @@ class _Cell:
 
     Args:
         site: The layer.
-        weights: W, R, B and the peepholes; None for omitted ones.
+        weights: W, R, B and the peepholes; None if omitted.
         gates: The number of gates.
         defaults: The default activation functions.
     """
@@ -91,7 +91,7 @@ class _Cell:
         return slice_axis(value, gate * self.size, (gate + 1) * self.size, 1)
 
     def project(self, x: Value) -> Value:
-        """Return what the input adds to the gates."""
+        """Return the contribution of the input to the gates."""
         projection = op("MatMul", x, self.w)
         if self.b is None:
             return projection
@@ -201,7 +201,7 @@ def _export_sequence(site: Site, operation: str, gates: int, defaults: Sequence[
         b = concat([b, b - b], 1)
     functions = _list_activations(site, defaults)
     if couples:
-        # ONNX computes 1 - i for the gate f, and OpenVINO 1 - f for the gate i, which sigmoid(-x) is.
+        # ONNX computes f as 1 - i, and OpenVINO i as 1 - f, that is, sigmoid(-x).
         if functions[0][0] != "Sigmoid":
             raise UnsupportedError(f"input_forget with the activation function {functions[0][0]}")
         signs = np.repeat(np.array([-1, 1, 1, 1], np.float32), size)
@@ -224,7 +224,7 @@ def _export_sequence(site: Site, operation: str, gates: int, defaults: Sequence[
             peepholes = _reorder(peepholes, [0, 2, 0] if couples else [1, 2, 0], size, 2)
             extra_inputs.append(peepholes * signs[: 3 * size] if couples else peepholes)
         else:
-            raise UnsupportedError("peepholes of another rank")
+            raise UnsupportedError("peepholes of an unsupported rank")
     if couples:
         attributes["input_forget"] = 1
     y, *last = ops(operation, x, w, r, b, lengths, *extra_inputs, outputs=count - 1, **attributes)
@@ -272,7 +272,7 @@ def export_augru_sequence(site: Site) -> list[Value]:
 
 
 def _compact(values: Value, keep: Value, fill: int) -> tuple[Value, Value]:
-    """Move the kept values of each row to its front; return them and their number."""
+    """Move the kept values of each row to its front; return the values and their number."""
     length = op("Shape", values, result="i64", start=1, end=2)
     positions = op("Range", constant(0), reshape(length, []), constant(1))
     keys = where(keep, positions, positions + length)

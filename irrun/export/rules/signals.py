@@ -12,12 +12,12 @@ from irrun.ops._support.numerics import Array
 
 __all__: list[str] = []
 
-#: Elements of the largest matrix of a transform.
+#: Maximum number of elements in a transform's matrix.
 LIMIT = 1 << 24
 
 
 def _make_matrix(length: int, size: int, count: int, *, inverse: bool) -> Array:
-    """Return the complex matrix [length, count] of a transform of `size` elements, of which `length` are given."""
+    """Return the complex matrix [length, count] of a transform of `size` elements, given `length` of them."""
     angles = 2 * np.pi / size * (np.outer(np.arange(length), np.arange(count)) % size)
     matrix: Array = np.exp((1j if inverse else -1j) * angles)
     return matrix / size if inverse else matrix
@@ -39,7 +39,7 @@ def _multiply(data: Value, matrix: Array) -> Value:
 
 
 def _transform_pairs(data: Value, axis: int, shape: list[int], matrix: Array) -> Value:
-    """Multiply complex data [..., 2] by a complex matrix along an axis. `shape` is without the last dimension."""
+    """Multiply complex data [..., 2] by a complex matrix along an axis. `shape` excludes the last dimension."""
     rank = len(shape)
     order = [*(i for i in range(rank) if i != axis), axis, rank]
     moved = transpose(data, order)
@@ -79,7 +79,7 @@ def export_idft(site: Site) -> Value:
 
 @exports("RDFT-9", compute="f32")
 def export_rdft(site: Site) -> Value:
-    """Export RDFT: the last axis is transformed first, from real numbers."""
+    """Export RDFT: first the last axis, from real numbers."""
     data, shape = site[0], site.get_static_shape(0)
     axes = [a % len(shape) for a in site.read_integers(1)]
     if not axes:
@@ -102,7 +102,7 @@ def export_rdft(site: Site) -> Value:
 
 
 def _make_inverse_real(given: int, size: int) -> Array:
-    """Return the matrix [2 * n, size] that computes real numbers from one half of their spectrum."""
+    """Return the matrix [2 * n, size] that computes real numbers from half of their spectrum."""
     length = min(given, size // 2 + 1)
     spectrum = np.zeros((length, 2, size // 2 + 1), complex)
     for i in range(length):
@@ -113,7 +113,7 @@ def _make_inverse_real(given: int, size: int) -> Array:
 
 @exports("IRDFT-9", compute="f32")
 def export_irdft(site: Site) -> Value:
-    """Export IRDFT: the last axis is transformed last, to real numbers."""
+    """Export IRDFT: the last axis last, to real numbers."""
     data, shape = site[0], site.get_static_shape(0)[:-1]
     axes = [a % len(shape) for a in site.read_integers(1)]
     if not axes:
@@ -159,7 +159,7 @@ def export_stft(site: Site) -> Value:
 
 @exports("ISTFT-16", compute="f32")
 def export_istft(site: Site) -> Value:
-    """Export ISTFT: inverse transforms of frames, which a transposed convolution adds up."""
+    """Export ISTFT: inverse transforms of frames, added by a transposed convolution."""
     data = site[0]
     size, step = site.read_integers(2)[0], site.read_integers(3)[0]
     shape = site.get_static_shape(0)

@@ -15,14 +15,14 @@ __all__: list[str] = []
 def _reduce_bags(
     site: Site, indices: Value, bags: Value, count: Value, default: Value | None, weights: Value | None
 ) -> Value:
-    """Combine the rows at indices, each of which belongs to a bag; -1 for no bag.
+    """Combine rows into bags.
 
     Args:
         site: The layer.
         indices: The indices of rows, 1D.
-        bags: The bag of each index.
+        bags: The bag of each index; -1 for no bag.
         count: The number of bags, i64 of shape [1].
-        default: The row that is the result of an empty bag.
+        default: The row for an empty bag.
         weights: Factors of the rows.
     """
     table = site[0]
@@ -54,7 +54,7 @@ def _reduce_bags(
 
 @exports("EmbeddingBagOffsetsSum-3", "EmbeddingBagOffsets-15")
 def export_embedding_bag(site: Site) -> Value:
-    """Export EmbeddingBagOffsets: rows are added to the bag that begins last before them."""
+    """Export EmbeddingBagOffsets: a row is added to the last bag that begins before it."""
     indices, offsets = flatten(site[1]), flatten(site[2])
     positions = op("Range", constant(0), reshape(op("Shape", indices, result="i64"), []), constant(1))
     begun = cast(unsqueeze(offsets, [0]) <= unsqueeze(positions, [1]), "i64")
@@ -82,7 +82,7 @@ def export_embedding_segments(site: Site) -> Value:
 
 @exports("SegmentMax-16")
 def export_segment_max(site: Site) -> Value:
-    """Export SegmentMax: rows are combined with the lowest value of the type, or with zeros."""
+    """Export SegmentMax: empty segments get the lowest value of the type, or zeros."""
     data, segments = site[0], flatten(site[1])
     narrow = data.type
     wide = cast(data, "f32") if narrow.is_float and narrow.bits < 32 else data

@@ -28,7 +28,7 @@ __all__: list[str] = []
 
 
 def _repeat_heads(value: Value, groups: int, heads: int) -> Value:
-    """Repeat the groups of [batch, steps, groups, size], so that there is one for each head."""
+    """Repeat the groups of [batch, steps, groups, size], so that each head has one."""
     if not groups or heads % groups:
         raise UnsupportedError(f"{heads} heads and {groups} groups")
     return value if groups == heads else gather(value, constant(np.repeat(np.arange(groups), heads // groups)), 2)
@@ -122,7 +122,7 @@ def export_rope(site: Site) -> Value:
     """Export RoPE: pairs of features are multiplied by cosines and sines."""
     data, cos, sin = site[0], cast(site[1], "f32"), site.get(2)
     if site.is_ltx_video or site.support_3d_rope:
-        raise UnsupportedError("is_ltx_video and support_3d_rope, which have no published definition")
+        raise UnsupportedError("is_ltx_video and support_3d_rope have no published definition")
     if site.slice_stop > site.slice_start:
         data = slice_axis(data, int(site.slice_start), int(site.slice_stop), -1)
     rotary, argument = int(site.rotary_ndims), int(site.gather_position_arg_id)
@@ -197,7 +197,7 @@ def _get_rows(table: Value, positions: Value | None, length: Value) -> Value:
             index = unsqueeze(positions, [1])
         lead = op(
             "Max", op("Shape", table, result="i64", end=2), op("Shape", index, result="i64", end=2)
-        )  # one of the lengths is 1 where they differ
+        )  # where lengths differ, one of them is 1
         table = op("Expand", table, concat([lead, constant([1, 1])]))
         index = op("Expand", index, concat([lead, constant([1])]))
         rows = op("GatherND", table, unsqueeze(index, [3]), batch_dims=2)
@@ -206,5 +206,5 @@ def _get_rows(table: Value, positions: Value | None, length: Value) -> Value:
 
 
 def _keep_last(table: Value) -> PartialShape | None:
-    """Return the shape of rows of a table, of which the last dimension is known."""
+    """Return the shape of rows of a table, with a known last dimension."""
     return None if table.shape is None else PartialShape([-1, -1, -1, table.shape[-1]])

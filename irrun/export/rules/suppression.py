@@ -29,7 +29,7 @@ from irrun.shapes import PartialShape
 
 __all__ = ["LOWEST", "collect", "compute_overlaps", "select_greedily", "sort_rows"]
 
-#: Lower than every score.
+#: A score below all others.
 LOWEST = -1e30
 
 
@@ -42,7 +42,7 @@ def _read_scalar(site: Site, position: int, kind: str, default: float) -> Value:
 
 
 def compute_overlaps(a: Value, b: Value, offset: float = 0.0) -> Value:
-    """Return intersection over union of boxes [..., 4] (corners), whose shapes broadcast; 0 for boxes without area."""
+    """Return intersection over union of boxes [..., 4] (corners), with broadcasting; 0 for boxes without area."""
 
     def split(boxes: Value) -> list[Value]:
         return [gather(boxes, constant(i), -1) for i in range(4)]
@@ -79,17 +79,17 @@ def select_greedily(
     shrink: Callable[[Value], Value] | None = None,
     minimum: Value | float = LOWEST / 2,
 ) -> tuple[Value, Value, Value]:
-    """Select boxes one after the other, in each row by itself.
+    """Select boxes one after another, in each row separately.
 
     Args:
-        scores: Shape [rows, boxes]; `LOWEST` for boxes that are not selected.
+        scores: Shape [rows, boxes]; `LOWEST` for boxes that cannot be selected.
         compare: Takes the selected box of each row, [rows, 1], and returns its overlaps with all boxes, [rows, boxes].
         limit: The maximum number of boxes of a row.
         decay: Takes overlaps and returns the factors of scores; None if boxes are suppressed instead.
         is_too_large: Takes overlaps and the threshold of each row, and returns which boxes are suppressed.
         threshold: The first threshold of each row, [rows, 1].
-        shrink: Takes the thresholds of rows that have selected a box, and returns the next ones.
-        minimum: Boxes whose scores do not exceed it are not selected.
+        shrink: Takes the thresholds of rows that have selected a box, and returns their next thresholds.
+        minimum: Only boxes with higher scores are selected.
 
     Returns:
         The selected boxes, their scores, and whether they are valid; shape [rows, iterations].
@@ -124,7 +124,7 @@ def select_greedily(
             new.append(where(is_best | is_too_large(overlaps, None), LOWEST, remaining))
         stacked = [squeeze(v, [1]) for v in (best, score, is_valid)]
         for value in stacked:
-            value.shape = PartialShape([-1])  # otherwise results have another rank if there is no iteration
+            value.shape = PartialShape([-1])  # otherwise, results of no iterations have a different rank
         return new, stacked
 
     def goes_on(values: list[Value]) -> Value:
@@ -193,7 +193,7 @@ def export_suppression(site: Site) -> list[Value]:
     if sigma is None or (known is not None and float(known.reshape(-1)[0]) <= 0):
         limit = _read_scalar(site, 2, "i64", 0)
         limit = where(limit < 0, constant((1 << 31) - 1), limit)
-        # All overlaps reach a threshold of 0, so that only the best box remains.
+        # All overlaps reach a threshold of 0, so only the best box remains.
         limit = where(threshold > 0.0, limit, op("Min", limit, constant(1)))
         below = threshold.read()
         if below is not None:
@@ -266,8 +266,8 @@ def _get_rotated_corners(boxes: Value, *, clockwise: bool) -> tuple[Points, Valu
 def _compute_rotated_overlaps(a: Points, a_area: Value, b: Points, b_area: Value) -> Value:
     """Return intersection over union of rotated boxes.
 
-    By Green's theorem, the area of the intersection of two convex polygons is a sum over the parts of the edges of
-    each that lie inside of the other one.
+    By Green's theorem, the area of the intersection of two convex polygons is a sum over the parts of each polygon's
+    edges inside the other.
     """
     origin = a[0]
     a, b = ([(x - origin[0], y - origin[1]) for x, y in points] for points in (a, b))
@@ -279,7 +279,7 @@ def _compute_rotated_overlaps(a: Points, a_area: Value, b: Points, b_area: Value
 
 
 def _integrate(edges: Points, polygon: Points, *, accepts_border: bool) -> Value:
-    """Return twice the integral along the parts of the edges of one polygon inside of another one."""
+    """Return twice the integral along the parts of one polygon's edges inside another polygon."""
     total: Value | None = None
     for i in range(4):
         (px, py), (qx, qy) = edges[i], edges[(i + 1) % 4]
@@ -471,10 +471,10 @@ def export_matrix_nms(site: Site) -> list[Value]:
 def _finish(
     site: Site, boxes: Value, kept: Value, order: Value, box_count: Value, kind: ElementType, *, is_matrix: bool
 ) -> list[Value]:
-    """Collect candidates [N, classes, K] of boxes that all classes share."""
+    """Collect candidates [N, classes, K] from boxes shared by all classes."""
     labels = _expand_labels(op("Shape", kept, result="i64"))
     shape = constant([0, -1])
-    # Of equal scores, the first class and then the first box comes first.
+    # Equal scores are ordered by class, then by box.
     across = bool(site.sort_result_across_batch)
     sorting = site.sort_result_type if across or not is_matrix else "none"
     images, labels, indices, scores, counts = collect(

@@ -47,19 +47,19 @@ def _get_dynamic_attributes(site: Site, rank: int) -> dict[str, Any]:
     else:
         begin, end = (expand_attribute(n, site.attributes[n], rank, 0) for n in ("pads_begin", "pads_end"))
         if min((*begin, *end)) < 0:
-            raise UnsupportedError("negative pads of a dynamic shape")
+            raise UnsupportedError("negative pads with a dynamic shape")
         attributes["pads"] = [*begin, *end]
     return attributes
 
 
 def _fit(data: Value, windows: Windows, spatial: Sequence[int], fill: float | None) -> tuple[Value, list[int]]:
-    """Return data and pads with which exactly the windows fit.
+    """Return data and pads so that exactly the windows fit.
 
     Args:
         data: The data.
         windows: The windows.
         spatial: The lengths of the spatial axes.
-        fill: What to pad data with; None to pass pads on.
+        fill: The padding value; None to keep the pads.
     """
     needed = [e - b - n for e, b, n in zip(windows.get_extent(), windows.pads_begin, spatial, strict=True)]
     begin, end = list(windows.pads_begin), needed
@@ -131,7 +131,7 @@ def export_transposed_convolution(site: Site) -> Value:
     spatial = site.get_shape(0)[2:]
     if None in spatial:
         if site.get(2) is not None or min(begin + end) < 0:
-            raise UnsupportedError("the output shape of data of dynamic shape")
+            raise UnsupportedError("the output shape for data of dynamic shape")
         return op("ConvTranspose", data, filters, **attributes, pads=[*begin, *end], output_padding=padding)
     extent = [
         (n - 1) * s + (k - 1) * d + 1
@@ -143,7 +143,7 @@ def export_transposed_convolution(site: Site) -> Value:
         if site.auto_pad in ("same_upper", "same_lower"):
             total = [max(n + p - o, 0) for n, p, o in zip(extent, padding, out, strict=True)]
             begin = [t - t // 2 if site.auto_pad == "same_upper" else t // 2 for t in total]
-    after = [n - b - o for n, b, o in zip(extent, begin, out, strict=True)]  # what is cropped at the end
+    after = [n - b - o for n, b, o in zip(extent, begin, out, strict=True)]  # cropped at the end
     if min(begin + after) >= 0:
         return op("ConvTranspose", data, filters, **attributes, pads=[*begin, *after])
     full = op("ConvTranspose", data, filters, **attributes)
@@ -155,7 +155,7 @@ def export_transposed_convolution(site: Site) -> Value:
 def export_deformable_convolution(site: Site) -> Value:
     """Export DeformableConvolution.
 
-    Without interpolation padding, the last row and column extend beyond the border, and points outside of the data
+    Without interpolation padding, the last row and column extend beyond the border, and points outside the data
     are moved to where ONNX reads zeros.
     """
     data, offsets, filters, mask = site[0], site[1], site[2], site.get(3)
@@ -178,7 +178,7 @@ def export_deformable_convolution(site: Site) -> Value:
         sizes = constant(np.array(spatial, data.type.dtype).reshape(1, 1, 1, 2, 1, 1))
         inside = op("ReduceMin", cast((points >= 0.0) & (points < sizes), "i32"), constant([3]), keepdims=1)
         outside = constant(-(grid + 100.0))
-        # The last row and column extend beyond the border: points there have the values of the border.
+        # The last row and column extend beyond the border: points there get the border values.
         limits = constant((np.array(spatial) - 1).reshape(1, 1, 1, 2, 1, 1) - grid)
         limits = cast(limits, data.type)
         shifts = where(cast(inside, "boolean"), op("Min", shifts, limits), outside)
@@ -212,7 +212,7 @@ def _get_lowest(element_type: ElementType) -> float | int:
 
 
 def _fits_dynamically(site: Site, kernel: Sequence[int], *, counts_pads: bool = False) -> bool:
-    """Return whether ONNX has the same windows over data of dynamic shape, and counts the same elements of each."""
+    """Return whether ONNX has the same windows over data of dynamic shape, with the same element counts."""
     attributes = _get_dynamic_attributes(site, len(kernel))
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, attributes["dilations"], strict=True)]
     pads = attributes.get("pads", [0] * (2 * len(kernel)))
@@ -241,7 +241,7 @@ def _pad_dynamically(
         data: The data.
 
     Returns:
-        The padded data, the amounts, and a function that removes windows which do not belong to the result.
+        The padded data, the amounts, and a function that removes windows outside the result.
     """
     rank = len(kernel)
     attributes = _get_dynamic_attributes(site, rank)
@@ -291,7 +291,7 @@ def export_max_pool(site: Site) -> list[Value]:
         attributes["ceil_mode"] = int(site.rounding_type != "floor")
         if not _fits_dynamically(site, kernel):
             if has_indices:
-                raise UnsupportedError("indices of such windows of a dynamic shape")
+                raise UnsupportedError("indices of such windows with a dynamic shape")
             padded, _, crop = _pad_dynamically(site, kernel, _get_lowest(data.type), data)
             del attributes["ceil_mode"]
             attributes |= {"auto_pad": None, "pads": None}
@@ -370,7 +370,7 @@ def _average_dynamically(site: Site, data: Value, kernel: Sequence[int], target:
 def _divide_sums(
     data: Value, windows: Windows, kernel: Sequence[int], spatial: Sequence[int], target: ElementType
 ) -> Value:
-    """Average windows of which some are in the padding: the sum of data divided by the number of elements."""
+    """Average windows that may lie in the padding: the sum of data divided by the number of elements."""
     sums, _ = _fit(data, windows, spatial, 0.0)
     ones = np.pad(
         np.ones((1, 1, *spatial), np.float32),
@@ -392,7 +392,7 @@ def _get_adaptive_windows(size: int, count: int) -> tuple[Array, Array]:
 
 @exports("AdaptiveAvgPool-8", compute="f32")
 def export_adaptive_avg_pool(site: Site) -> Value:
-    """Export AdaptiveAvgPool: a product with a matrix of weights along each axis."""
+    """Export AdaptiveAvgPool: a product with a weight matrix along each axis."""
     data, counts = site[0], site.read_integers(1)
     rank = site.get_rank(0)
     if all(c == 1 for c in counts):
@@ -410,7 +410,7 @@ def export_adaptive_avg_pool(site: Site) -> Value:
 
 @exports("AdaptiveMaxPool-8", compute="f32")
 def export_adaptive_max_pool(site: Site) -> list[Value]:
-    """Export AdaptiveMaxPool: the maxima along one axis after the other, and their indices."""
+    """Export AdaptiveMaxPool: the maxima along one axis after another, and their indices."""
     values, counts = site[0], site.read_integers(1)
     rank, spatial = site.get_rank(0), site.get_static_shape(0, 2)
     positions = np.arange(math.prod(spatial), dtype=np.int64).reshape(1, 1, *spatial)
@@ -428,7 +428,7 @@ def export_adaptive_max_pool(site: Site) -> list[Value]:
 
 @exports("BinaryConvolution-1")
 def export_binary_convolution(site: Site) -> Value:
-    """Export BinaryConvolution: a convolution of signs, whose sums lie between the number of taps and its negation."""
+    """Export BinaryConvolution: a convolution of signs, with sums from minus to plus the number of taps."""
     filters = site[1].read()
     if filters is None:
         raise UnsupportedError("the binary filters are not constant")
@@ -436,9 +436,9 @@ def export_binary_convolution(site: Site) -> Value:
     kernel = list(bits.shape[2:])
     windows = _get_windows(site, kernel)
     if windows is None:
-        raise UnsupportedError("binary convolutions of dynamic shape")
+        raise UnsupportedError("binary convolutions with dynamic shapes")
     if site.pad_value not in (0, 1) and any((*windows.pads_begin, *windows.pads_end)):
-        raise UnsupportedError(f"a pad_value of {site.pad_value}, which is neither 0 nor 1")
+        raise UnsupportedError(f"a pad_value of {site.pad_value}, expected 0 or 1")
     data = site[0]
     signs = cast(data, "f32") * 2.0 - 1.0
     spatial = [d for d in site.get_shape(0)[2:] if d is not None]

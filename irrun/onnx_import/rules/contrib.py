@@ -26,7 +26,7 @@ _ACTIVATIONS = {"Relu": "Relu", "Sigmoid": "Sigmoid", "Tanh": "Tanh", "HardSwish
 
 @translate("FusedConv", domain=MICROSOFT)
 def translate_fused_conv(node: Node) -> Value:
-    """Convolution, a second summand and an activation."""
+    """Convolution, addition of another value, and an activation."""
     x, weights, summand = node[0], node[1], node.get(3)
     result = add_bias(convolve(node, x, weights), node.get(2), x.get_rank() - 2)
     result = result if summand is None else result + summand
@@ -47,7 +47,7 @@ def translate_fused_conv(node: Node) -> Value:
 
 @translate("MatMulNBits", domain=MICROSOFT)
 def translate_matmul_nbits(node: Node) -> Value:
-    """MatMul of weights that are decompressed block by block."""
+    """MatMul with weights that are decompressed block by block."""
     x, packed, scales, zeros = node[0], node[1].constant, node[2], node.get(3)
     rows, columns, block = node.get_int("N"), node.get_int("K"), node.get_int("block_size")
     bits = node.get_int("bits", 4)
@@ -59,7 +59,7 @@ def translate_matmul_nbits(node: Node) -> Value:
     kind = ELEMENT_TYPES[f"u{bits}"]
     if packed.size != kind.get_byte_size(rows * count * block):
         raise ModelError(
-            f"the weights have {packed.size} bytes, expected those of [{rows}, {count}, {block}] of {kind}"
+            f"the weights have {packed.size} bytes, expected the size of [{rows}, {count}, {block}] of {kind}"
         )
     weights = cast(constant(Constant(kind, (rows, count, block), packed.data, packed.size)), x.type)
     if zeros is None:
@@ -82,7 +82,7 @@ def _unpack_zeros(node: Node, zeros: Value, kind: str, rows: int, count: int, x:
         raise node.refuse("MatMulNBits of zero points that are not constant")
     width = -(-count * ELEMENT_TYPES[kind].bits // 8) * 8 // ELEMENT_TYPES[kind].bits
     if data.size != ELEMENT_TYPES[kind].get_byte_size(rows * width):
-        raise ModelError(f"the zero points have {data.size} bytes, expected those of [{rows}, {width}] of {kind}")
+        raise ModelError(f"the zero points have {data.size} bytes, expected the size of [{rows}, {width}] of {kind}")
     unpacked = Constant(ELEMENT_TYPES[kind], (rows, width), data.data, data.size).to_array()[:, :count]
     return unsqueeze(cast(constant(np.ascontiguousarray(unpacked), kind), x.type), 2)
 
@@ -97,7 +97,7 @@ def translate_matmul_integer_to_float(node: Node) -> Value:
 
 @translate("DynamicQuantizeMatMul", domain=MICROSOFT)
 def translate_dynamic_quantize_matmul(node: Node) -> Value:
-    """MatMul of a matrix that is quantized by its range, and of dequantized weights."""
+    """MatMul of a matrix quantized by its range with dequantized weights."""
     x = node[0]
     axes = constant(np.arange(x.get_rank()))
     high = op("Maximum", op("ReduceMax", x, axes, keep_dims=False), 0)
@@ -112,7 +112,7 @@ def translate_dynamic_quantize_matmul(node: Node) -> Value:
 
 @translate("DynamicQuantizeLSTM", domain=MICROSOFT)
 def translate_dynamic_quantize_lstm(node: Node) -> Value | Sequence[Item]:
-    """LSTM of dequantized weights; the data are not quantized."""
+    """LSTM with dequantized weights; the data is not quantized."""
     weights = []
     for position, scale, zero in ((1, 8, 9), (2, 10, 11)):
         factor = node[scale]
@@ -135,14 +135,14 @@ def _requantize(node: Node, value: Value, scale: int, zero: int) -> Value:
 
 @translate("QLinearAdd", "QLinearMul", domain=MICROSOFT)
 def translate_qlinear_binary(node: Node) -> Value:
-    """Return a sum or product of dequantized values, quantized."""
+    """Dequantize values, add or multiply them, and quantize the result."""
     a, b = _dequantize(node, 0, 1, 2), _dequantize(node, 3, 4, 5)
     return _requantize(node, a + b if node.type == "QLinearAdd" else a * b, 6, 7)
 
 
 @translate("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
 def translate_qlinear_activation(node: Node) -> Value:
-    """Return an activation of dequantized values, quantized."""
+    """Dequantize values, apply an activation, and quantize the result."""
     x = _dequantize(node, 0, 1, 2)
     if node.type == "QLinearSigmoid":
         return _requantize(node, op("Sigmoid", x), 3, 4)
@@ -151,7 +151,7 @@ def translate_qlinear_activation(node: Node) -> Value:
 
 @translate("QLinearGlobalAveragePool", domain=MICROSOFT)
 def translate_qlinear_global_average_pool(node: Node) -> Value:
-    """Return the mean of dequantized values over the spatial axes, quantized."""
+    """Dequantize values, average them over the spatial axes, and quantize the result."""
     x = _dequantize(node, 0, 1, 2)
     rank = x.get_rank()
     axes = range(1, rank - 1) if node.get_int("channels_last", 0) else range(2, rank)
@@ -160,14 +160,14 @@ def translate_qlinear_global_average_pool(node: Node) -> Value:
 
 @translate("QLinearConcat", domain=MICROSOFT)
 def translate_qlinear_concat(node: Node) -> Value:
-    """Concat of dequantized values, quantized."""
+    """Dequantization, Concat and quantization."""
     parts = [_dequantize(node, i, i + 1, i + 2) for i in range(2, len(node), 3)]
     return quantize(concat(parts, node.get_int("axis")), cast(node[0], "f32"), node[1], node[1].type)
 
 
 @translate("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def translate_skip_rms(node: Node) -> list[Value | None]:
-    """Division of a sum by the root of the mean of its squares."""
+    """Addition, then division by the root mean square."""
     x = node[0] + node[1]
     x = x if node.get(3) is None else x + node[3]
     return [divide_by_root(x, [x.get_rank() - 1], node.get_float("epsilon", 1e-5)) * node[2], None, None, x]

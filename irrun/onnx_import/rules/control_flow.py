@@ -19,15 +19,15 @@ __all__ = ["get_body"]
 
 I64 = ELEMENT_TYPES["i64"]
 
-#: How often a body is imported, until the shapes of its states are general enough.
+#: Maximum number of imports of a body until the shapes of its states are general enough.
 _ATTEMPTS = 4
 
 
 def get_body(node: Node, name: str) -> Any:
-    """Return an attribute that is a graph.
+    """Return a graph attribute.
 
     Raises:
-        ModelError: It is missing.
+        ModelError: The attribute is missing.
     """
     body = node.attributes.get(name)
     if not hasattr(body, "node"):
@@ -38,7 +38,7 @@ def get_body(node: Node, name: str) -> Any:
 def _check_tensors(items: Sequence[Item]) -> list[Value]:
     for item in items:
         if not isinstance(item, Value):
-            raise UnsupportedError("a body has a sequence or an optional value as an input or output, expected tensors")
+            raise UnsupportedError("a body has a sequence or an optional value as an input or output; expected tensors")
     return [item for item in items if isinstance(item, Value)]
 
 
@@ -75,12 +75,12 @@ def translate_if(node: Node) -> Sequence[Item]:
     types = [value.type for value in results["then_body"][:count]]
     others = [value.type for value in results["else_body"][:count]]
     if types != others:
-        raise ModelError(f"the branches have the types {types} and {others}, expected equal ones")
+        raise ModelError(f"the branches have the types {types} and {others}, expected equal types")
     return node.importer.graph.add("If", "opset8", [condition, *inputs], {}, types, bodies)
 
 
 class _Iteration:
-    """A body that runs several times, while it is built.
+    """A body of a loop under construction.
 
     Args:
         node: The node.
@@ -89,7 +89,7 @@ class _Iteration:
     Attributes:
         graph: The graph.
         importer: Its importer.
-        inputs: The inputs of the layer, and the Parameters that stand for them.
+        inputs: The inputs of the layer, with their Parameters.
         entries: The inputs of the port map, apart from captured values.
     """
 
@@ -132,7 +132,7 @@ class _Iteration:
 
 
 def _generalize(known: list[PartialShape | None], values: Sequence[Value]) -> bool:
-    """Make the shapes of states contain the shapes of their new values; return whether they did already."""
+    """Make the shapes of states contain the shapes of their new values; return whether they already did."""
     is_same = True
     for i, value in enumerate(values):
         before, after = known[i], value.shape
@@ -153,7 +153,7 @@ def _repeat(values: Sequence[Value], attempt: Callable[[list[PartialShape | None
 
     Args:
         values: The initial states.
-        attempt: Imports it for shapes, which it may make more general, and returns None in that case.
+        attempt: Imports the body for the current shapes. If it has to make them more general, it returns None.
     """
     shapes = [value.shape for value in values]
     for _ in range(_ATTEMPTS):
@@ -209,7 +209,7 @@ def translate_loop(node: Node) -> list[Value]:
 def translate_scan(node: Node) -> list[Value]:
     """TensorIterator."""
     if node.version < 9:
-        raise node.refuse("Scan of version 8, which has an axis of batches,")
+        raise node.refuse("Scan of version 8, which has a batch axis,")
     proto = get_body(node, "body")
     count = node.get_int("num_scan_inputs")
     values = node.inputs

@@ -13,7 +13,7 @@ from irrun.onnx_import.graph import Value, cast, check_axis, constant, op
 from irrun.onnx_import.node import Node, Rule, translate
 from irrun.onnx_import.rules.helpers import get_lengths, reshape, scalar, shape_of, where
 
-#: Operators of one input that an operation expresses.
+#: Operators of one input with a matching operation.
 _UNARY = {
     "Abs": "Abs",
     "Acos": "Acos",
@@ -47,7 +47,7 @@ _UNARY = {
     "Tanh": "Tanh",
 }
 
-#: Operators of two inputs that an operation expresses.
+#: Operators of two inputs with a matching operation.
 _BINARY = {
     "Add": "Add",
     "And": "LogicalAnd",
@@ -81,7 +81,7 @@ for _operator, _operation in _BINARY.items():
 
 
 def align(node: Node) -> tuple[Value, Value]:
-    """Return both inputs of an operator so that NumPy's broadcasting applies; opsets below 7 state an axis."""
+    """Return both inputs of an operator, ready for NumPy's broadcasting; opsets below 7 have an axis attribute."""
     a, b = node[0], node[1]
     if node.version < 7 and node.get_int("broadcast", 0) and node.has("axis"):
         axis = node.get_axis("axis", None, a.get_rank())
@@ -345,12 +345,12 @@ def translate_cast_like(node: Node) -> Value:
     return cast_value(node, node[1].type.name)
 
 
-#: The largest numbers of types whose conversion saturates.
+#: The largest numbers of types with saturating conversion.
 _LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0}
 
 
 def cast_value(node: Node, target: str) -> Value:
-    """Return the first input in another type, within its range if the attribute `saturate` says so."""
+    """Convert the first input to another type, limited to its range if the attribute `saturate` is set."""
     x = node[0]
     if target == x.type.name:
         return x

@@ -12,7 +12,7 @@ from irrun.onnx_import.rules.selection import to_scalar
 
 #: The modes of Interpolate.
 _MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic", "bilinear": "linear_onnx"}
-#: The coordinates that Interpolate has.
+#: The coordinate modes that Interpolate supports.
 _COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
@@ -48,7 +48,7 @@ def _get_mode(node: Node) -> str:
 
 @translate("Resize")
 def translate_resize(node: Node) -> Value:
-    """Interpolate; products with matrices of weights for what Interpolate does not have."""
+    """Interpolate; otherwise, products with matrices of weights."""
     x, rank = node[0], node[0].get_rank()
     axes = [check_axis(axis, rank) for axis in node.get_ints("axes", list(range(rank)))]
     mode = _get_mode(node)
@@ -57,7 +57,7 @@ def translate_resize(node: Node) -> Value:
     if sizes is not None and sizes.get_dimension(0) == 0:
         sizes = None
     if sizes is None and scales is None:
-        raise ModelError("neither scales nor sizes are given")
+        raise ModelError("found neither scales nor sizes")
     policy = node.get_text("keep_aspect_ratio_policy", "stretch")
     rounding = node.get_text("nearest_mode", "round_prefer_floor" if node.version >= 11 else "floor")
     if rounding not in _ROUNDINGS:
@@ -85,7 +85,7 @@ def translate_resize(node: Node) -> Value:
 
 
 class _Resize:
-    """Resizes axis by axis, by products with matrices of weights or by indices of the nearest elements.
+    """Resizes axis by axis, by products with weight matrices or by indices of the nearest elements.
 
     Args:
         node: The node.
@@ -131,7 +131,7 @@ class _Resize:
             bounds = None
             if self.coordinates == "tf_crop_and_resize":
                 if roi is None:
-                    raise ModelError("the region is missing, which tf_crop_and_resize needs")
+                    raise ModelError("missing the region for tf_crop_and_resize")
                 bounds = [
                     to_scalar(op("Gather", cast(roi, "f32"), constant([p]), constant(0)))
                     for p in (i, i + len(self.axes))

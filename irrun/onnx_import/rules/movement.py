@@ -40,7 +40,7 @@ def translate_constant(node: Node) -> Value:
             return constant(np.array(value, np.int64))
         if name in ("value_string", "value_strings"):
             return constant(np.array(value, object), "string")
-    raise ModelError("expected an attribute with the value")
+    raise ModelError("expected an attribute that holds the value")
 
 
 @translate("ConstantOfShape")
@@ -127,7 +127,7 @@ def translate_gather(node: Node) -> Value:
 
 
 def make_nonnegative(indices: Value, length: Value) -> Value:
-    """Return indices that do not count from the end."""
+    """Convert negative indices to non-negative ones."""
     array = indices.read()
     if array is not None and (array >= 0).all():
         return indices
@@ -136,14 +136,14 @@ def make_nonnegative(indices: Value, length: Value) -> Value:
 
 @translate("GatherElements")
 def translate_gather_elements(node: Node) -> Value:
-    """GatherElements, whose indices are not negative."""
+    """GatherElements with non-negative indices."""
     x, axis = node[0], node.get_int("axis", 0)
     return op("GatherElements", x, make_nonnegative(node[1], get_lengths(x, axis)), axis=axis)
 
 
 @translate("GatherND")
 def translate_gather_nd(node: Node) -> Value:
-    """GatherND, whose indices are not negative."""
+    """GatherND with non-negative indices."""
     x, indices, batch = node[0], node[1], node.get_int("batch_dims", 0)
     count = indices.get_dimension(-1)
     if count is None:
@@ -221,7 +221,7 @@ def translate_tile(node: Node) -> Value:
 
 @translate("Pad")
 def translate_pad(node: Node) -> Value:
-    """Pad, whose numbers may be negative."""
+    """Pad. Amounts may be negative."""
     x, mode = node[0], node.get_text("mode", "constant")
     fill: Value | None
     if node.version < 11:

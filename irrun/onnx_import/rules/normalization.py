@@ -9,7 +9,7 @@ from irrun.onnx_import.graph import Value, cast, check_axis, constant, op
 from irrun.onnx_import.node import Node, translate
 from irrun.onnx_import.rules.helpers import reshape, scalar, unsqueeze, where
 
-#: Length of the longest axis of a CumProd.
+#: Maximum axis length of a CumProd.
 MAX_LENGTH = 4096
 
 
@@ -77,14 +77,14 @@ def translate_skip_layer_normalization(node: Node) -> list[Value | None]:
 @translate("SimplifiedLayerNormalization")
 @translate("SimplifiedLayerNormalization", domain="com.microsoft")
 def translate_rms(node: Node) -> Value:
-    """Division by the root of the mean of squares."""
+    """Division by the root mean square."""
     x, rank = node[0], node[0].get_rank()
     axes = list(range(node.get_axis("axis", -1, rank), rank))
     return divide_by_root(x, axes, node.get_float("epsilon", 1e-5)) * node[1]
 
 
 def divide_by_root(x: Value, axes: list[int], epsilon: float) -> Value:
-    """Return values divided by the root of the mean of their squares."""
+    """Divide values by their root mean square."""
     wide = cast(x, "f32") if x.type.bits < 32 else x
     mean = op("ReduceMean", wide * wide, constant(axes), keep_dims=True)
     return cast(wide / op("Sqrt", mean + epsilon), x.type)
@@ -92,7 +92,7 @@ def divide_by_root(x: Value, axes: list[int], epsilon: float) -> Value:
 
 @translate("GroupNormalization")
 def translate_group_normalization(node: Node) -> Value:
-    """GroupNormalization; scales of groups are not supported, and expanded."""
+    """GroupNormalization. With scales per group, the function is expanded instead."""
     x, scale, bias, groups = node[0], node[1], node[2], node.get_int("num_groups")
     if node.version < 21 or x.type.bits < 32:
         raise node.refuse("scales of groups")

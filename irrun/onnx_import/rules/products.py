@@ -152,7 +152,7 @@ def translate_conv_transpose(node: Node) -> Value:
 def _find_paddings(
     node: Node, x: Value, weights: Value, strides: Sequence[int], dilations: Sequence[int], extra: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:
-    """Return the padding of a ConvTranspose whose output shape is known, and the output padding."""
+    """Return the padding and the output padding of a ConvTranspose with a known output shape."""
     begin, end, rest = [], [], []
     shape = node.get_ints("output_shape")[-len(strides) :] if node.has("output_shape") else None
     for i, (stride, dilation, more) in enumerate(zip(strides, dilations, extra, strict=True)):
@@ -195,7 +195,7 @@ def translate_deform_conv(node: Node) -> Value:
 
 @translate("ConvInteger")
 def translate_conv_integer(node: Node) -> Value:
-    """Convolution in f32 of the differences to the zero points."""
+    """Convolution in f32, after subtracting the zero points."""
     x, weights = (cast(node[i], "f32") for i in (0, 1))
     if node.get(2) is not None:
         x = x - cast(node[2], "f32")
@@ -208,7 +208,7 @@ def translate_conv_integer(node: Node) -> Value:
 
 @translate("MatMulInteger")
 def translate_matmul_integer(node: Node) -> Value:
-    """MatMul of the differences to the zero points."""
+    """MatMul after subtracting the zero points."""
     a, b = (cast(node[i], "i32") for i in (0, 1))
     first, second = node.get(2), node.get(3)
     if first is not None:

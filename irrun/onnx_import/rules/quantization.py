@@ -14,7 +14,7 @@ from irrun.ops._support.numerics import get_integer_limits
 
 
 def _align(node: Node, x: Value, parameter: Value) -> Value:
-    """Return scales or zero points so that they broadcast to the data: one, one per slice of an axis, or blocks."""
+    """Broadcast scales or zero points to the data. There is one value, one per slice of an axis, or one per block."""
     rank = x.get_rank()
     block = node.get_int("block_size", 0)
     if not block:
@@ -69,7 +69,7 @@ def translate_quantize_linear(node: Node) -> Value:
 
 
 class _Converted(Node):
-    """A node whose first input is another value."""
+    """A node with a replaced first input."""
 
     def __init__(self, node: Node, value: Value) -> None:
         super().__init__(node.proto, node.version, [value], node.attributes, node.importer)
@@ -78,7 +78,7 @@ class _Converted(Node):
 @translate("DequantizeLinear")
 @translate("DequantizeLinear", domain="com.microsoft")
 def translate_dequantize_linear(node: Node) -> Value:
-    """Conversion, difference to the zero point, and product with the scale."""
+    """Conversion, subtraction of the zero point, and multiplication by the scale."""
     x, scale, zero = node[0], node[1], node.get(2)
     result = node.get_type("output_dtype") if node.get_int("output_dtype", 0) else scale.type
     kind = scale.type if scale.type.name in ("f32", "f16") else ELEMENT_TYPES["f32"]
@@ -102,7 +102,7 @@ def translate_dynamic_quantize_linear(node: Node) -> list[Value]:
 
 
 def shift(x: Value, zero: Value | None, axis: int | None) -> Value:
-    """Return the difference to a zero point in f32.
+    """Subtract a zero point, in f32.
 
     Args:
         x: Quantized values.
@@ -121,7 +121,7 @@ def shift(x: Value, zero: Value | None, axis: int | None) -> Value:
 
 
 def _spread(scale: Value, rank: int, axis: int) -> Value:
-    """Return a scale in f32, a vector of them on an axis."""
+    """Return a scale in f32; a vector of scales lies along an axis."""
     scale = cast(scale, "f32")
     if scale.rank != 1:
         return scale
@@ -132,7 +132,7 @@ def _spread(scale: Value, rank: int, axis: int) -> Value:
 
 @translate("QLinearMatMul")
 def translate_qlinear_matmul(node: Node) -> Value:
-    """MatMul of the differences to the zero points, and quantization."""
+    """MatMul after subtracting the zero points, then quantization."""
     a, b = shift(node[0], node[2], -2), shift(node[3], node[5], -1)
     product = multiply_matrices(a, b)
     rank = product.get_rank()
@@ -142,7 +142,7 @@ def translate_qlinear_matmul(node: Node) -> Value:
 
 @translate("QLinearConv")
 def translate_qlinear_conv(node: Node) -> Value:
-    """Convolution of the differences to the zero points, and quantization."""
+    """Convolution after subtracting the zero points, then quantization."""
     x, weights, bias = shift(node[0], node[2], None), shift(node[3], node[5], 0), node.get(8)
     product = convolve(node, x, weights)
     rank = product.get_rank()

@@ -15,7 +15,7 @@ _DIRECTIONS = {"forward": ("forward", 1), "reverse": ("reverse", 1), "bidirectio
 
 
 def _reorder(value: Value, count: int, order: Sequence[int]) -> Value:
-    """Return weights or biases with the gates, which axis 1 holds, in another order."""
+    """Reorder the gates of weights or biases along axis 1."""
     parts = split(value, count, 1)
     return concat([parts[i] for i in order], 1)
 
@@ -82,7 +82,7 @@ def _read_activations(node: Node, count: int, defaults: list[str]) -> list[str]:
     names = [str(name).lower() for name in node.attributes.get("activations", [])] or defaults
     own = names[: len(defaults)]
     if count == 2 and len(names) > len(defaults) and names[len(defaults) :] != own:
-        raise node.refuse("different activations of the directions")
+        raise node.refuse("different activations for the directions")
     return own
 
 
@@ -99,7 +99,7 @@ def translate_lstm(node: Node) -> list[Value]:
 
 
 def _expand_lstm(node: Node) -> list[Value]:
-    """Return the outputs of an LSTM with peepholes, whose steps are a layer each."""
+    """Return the outputs of an LSTM with peepholes, unrolled into one layer per step."""
     x, weights, recurrence, peepholes = node[0], node[1], node[2], node[7]
     steps = x.get_dimension(0)
     if steps is None or steps > 64 or node.get_text("direction", "forward") != "forward" or node.has("activations"):

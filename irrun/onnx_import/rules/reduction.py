@@ -11,7 +11,7 @@ from irrun.onnx_import.node import Node, translate
 from irrun.onnx_import.rules.helpers import where
 from irrun.ops._support.numerics import get_lowest_float
 
-#: Operators that an operation expresses.
+#: Operators with a matching operation.
 _REDUCTIONS = {
     "ReduceL1": "ReduceL1",
     "ReduceL2": "ReduceL2",
@@ -57,7 +57,7 @@ def translate_extreme(node: Node) -> Value:
     if x.type.kind == "boolean":
         return _reduce(node, "ReduceLogicalOr" if name == "ReduceMax" else "ReduceLogicalAnd")
     if node.is_in_function and name == "ReduceMax" and x.type.is_float:
-        # Functions find masked rows by a maximum of -inf, where OpenVINO returns the lowest number.
+        # Functions detect masked rows by a maximum of -inf; OpenVINO would return the lowest finite number.
         lowest = get_lowest_float(x.type.dtype)
         return _reduce(node, name, after=lambda m: where(op("Equal", m, lowest), -np.inf, m))
     return _reduce(node, name)

@@ -112,7 +112,7 @@ def translate_unique(node: Node) -> list[Value]:
 
 @translate("OneHot")
 def translate_one_hot(node: Node) -> Value:
-    """OneHot, whose indices are not negative."""
+    """OneHot of non-negative indices."""
     indices, depth, values = cast(node[0], "i64"), to_scalar(cast(node[1], "i64")), node[2]
     indices = where(indices < 0, indices + depth, indices)
     off, on = ops("Split", values, constant(0), outputs=2, num_splits=2)
@@ -133,7 +133,7 @@ def translate_cum_sum(node: Node) -> Value:
 
 @translate("NonMaxSuppression")
 def translate_nms(node: Node) -> Value:
-    """NonMaxSuppression, without the rows behind the number of boxes."""
+    """NonMaxSuppression, without rows beyond the number of boxes."""
     boxes, scores = node[0], node[1]
     count = constant(0) if node.get(2) is None else to_scalar(node[2])
     overlap, score = (constant(0.0) if node.get(i) is None else to_scalar(node[i]) for i in (3, 4))

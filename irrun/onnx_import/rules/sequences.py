@@ -1,4 +1,4 @@
-"""Rules for sequences of a known length and for optional values, which exist during the import only."""
+"""Rules for sequences of a known length and for optional values, which only exist during the import."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from irrun.onnx_import.graph import Value, constant, ops
 from irrun.onnx_import.node import Item, Node, translate
 from irrun.onnx_import.rules.helpers import concat, squeeze, unsqueeze
 
-#: Elements of an axis that is split into a sequence.
+#: Maximum length of an axis that is split into a sequence.
 MAX_PARTS = 4096
 
 
@@ -72,7 +72,7 @@ def translate_length(node: Node) -> Value:
 
 @translate("ConcatFromSequence")
 def translate_concat_from_sequence(node: Node) -> Value:
-    """Concat, along a new axis if the attribute says so."""
+    """Concat, along a new axis if the attribute is set."""
     sequence, axis = _get_sequence(node), node.get_int("axis")
     if node.get_int("new_axis", 0):
         sequence = [unsqueeze(value, axis) for value in sequence]

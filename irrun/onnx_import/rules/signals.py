@@ -21,7 +21,7 @@ from irrun.onnx_import.rules.helpers import (
 )
 from irrun.onnx_import.rules.selection import to_scalar
 
-#: Elements of the frames of a complex signal.
+#: Maximum number of elements in the frames of a complex signal.
 MAX_ELEMENTS = 1 << 24
 
 
@@ -41,11 +41,11 @@ def transform(x: Value, axis: Value, size: Value | None, inverse: bool, onesided
     """Return the Fourier transform of an axis.
 
     Args:
-        x: The data, whose last axis has the real, or the real and imaginary parts.
+        x: The data. The last axis holds real parts, or real and imaginary parts.
         axis: The axis, i64 of shape [1], not negative.
-        size: The length of the transform; None for that of the axis.
-        inverse: Whether it is the inverse transform.
-        onesided: Whether the half of a symmetric result is returned, or the data are such a half.
+        size: The length of the transform; None for the length of the axis.
+        inverse: Whether to compute the inverse transform.
+        onesided: Whether the result, or for an inverse transform the data, is half of a symmetric spectrum.
     """
     rank = x.get_rank()
     sizes = () if size is None else (to_vector(cast(size, "i64")),)
@@ -69,7 +69,7 @@ def translate_stft(node: Node) -> Value:
     signal, step, window, length = node[0], node[1], node.get(2), node.get(3)
     if length is None:
         if window is None:
-            raise ModelError("neither the window nor the length of frames is given")
+            raise ModelError("found neither the window nor the length of frames")
         length = get_lengths(window, 0)
     length = to_scalar(cast(length, "i64"))
     if window is None:
