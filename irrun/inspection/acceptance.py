@@ -1,4 +1,4 @@
-"""Limits that the outputs of a comparison must reach, for continuous integration, and reports in JUnit's format."""
+"""Limits for the outputs of a comparison in continuous integration, and reports in JUnit's format."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _LIMIT = re.compile(r"(?:(.*)=)?([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?:\s*(d
 
 @dataclass(frozen=True)
 class Limit:
-    """The smallest score of outputs.
+    """The minimum score of outputs.
 
     Attributes:
-        output: The name of the output; "" for all outputs without a limit of their own.
+        output: The name of the output; "" for all outputs without their own limit.
         minimum: The SQNR in dB, or a value of the metric of the comparison.
     """
 
@@ -55,14 +55,14 @@ class Failure:
 
 
 def measure_accuracy(output: Array, labels: Array) -> float:
-    """Return the fraction of rows of an output whose largest element is the one that the label of the row states.
+    """Return the accuracy: the fraction of rows with the largest element at the position of the label.
 
     Args:
-        output: Scores, whose last axis counts the classes.
-        labels: The number of the right class of each row.
+        output: Scores, with classes along the last axis.
+        labels: The number of the correct class of each row.
 
     Raises:
-        InputError: There are not as many labels as rows.
+        InputError: The numbers of labels and rows differ.
     """
     predicted = np.atleast_1d(output).argmax(axis=-1).reshape(-1)
     expected = np.asarray(labels).reshape(-1)
@@ -94,7 +94,7 @@ def find_failures(comparison: Comparison, limits: Sequence[Limit]) -> list[Failu
         limits: The limits. An output without a limit does not fail.
 
     Raises:
-        InputError: The model has no output of a limit.
+        InputError: The model does not have an output that a limit names.
     """
     names = {output.name for output in comparison.outputs}
     for limit in limits:

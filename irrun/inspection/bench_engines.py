@@ -1,4 +1,4 @@
-"""What `irrun bench` measures: requests of irrun and of OpenVINO, and how they run side by side."""
+"""Engines for `irrun bench`: requests of irrun and of OpenVINO, running side by side."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from irrun.runtime.request import CompiledModel, InferRequest
 
 __all__ = ["Block", "Engine", "IrrunEngine", "OpenVinoEngine", "run_block", "run_each"]
 
-#: Seconds between looks for an interrupt while threads measure.
+#: Seconds between checks for an interrupt while threads measure.
 POLL = 0.1
 
 
 class Engine(Protocol):
-    """A runtime that has prepared a model.
+    """A runtime with a prepared model.
 
     Attributes:
         read_seconds: The seconds to read the model, or None if it does not come from a file.
         compile_seconds: The seconds to compile it.
-        has_state: Whether the model has variables, which are reset before each run.
+        has_state: Whether the model has variables; they are reset before each run.
     """
 
     read_seconds: float | None
@@ -58,8 +58,8 @@ class IrrunEngine:
     Args:
         model: The model.
         inputs: The inputs of all runs.
-        settings: How the model is compiled and run.
-        threads: Threads of each run.
+        settings: The settings for compiling and running the model.
+        threads: Threads per run.
     """
 
     def __init__(self, model: Model, inputs: Inputs, settings: RunSettings, threads: int) -> None:
@@ -78,7 +78,7 @@ class IrrunEngine:
         self._requests = [self.compiled.create_infer_request() for _ in range(count)]
 
     def compile_kernels(self) -> float:
-        """Compile the model again, with compiled kernels, and return the seconds that these took."""
+        """Compile the model again with compiled kernels, and return the time for the kernels in seconds."""
         model, threads = self.compiled.model, self.compiled.threads
         del self._requests, self.compiled  # their memory is not needed at the same time
         self.compiled = self._settings.compile(model, threads=threads)
@@ -102,10 +102,10 @@ class OpenVinoEngine:
     """Requests of OpenVINO on the CPU in f32, on the same files.
 
     Args:
-        compiled: The model as irrun runs it.
+        compiled: irrun's compiled model.
         inputs: The inputs of all runs.
-        threads: Threads of all requests together.
-        requests: The number of requests that run at the same time.
+        threads: Total number of threads of all requests.
+        requests: The number of concurrent requests.
 
     Raises:
         InputError: OpenVINO is not installed.
@@ -179,7 +179,7 @@ class _OpenVinoErrors:
 
 @dataclass(frozen=True)
 class Block:
-    """Runs requests one after another, or several at the same time.
+    """The measurements of requests that ran one after another or concurrently.
 
     Attributes:
         latencies: The seconds of each run.
@@ -193,12 +193,12 @@ class Block:
 def run_block(
     infer: Callable[[int], float], requests: int, runs: int | None = None, seconds: float | None = None
 ) -> Block:
-    """Run all requests at the same time, each in its own thread.
+    """Run all requests concurrently, each in its own thread.
 
     Args:
         infer: Runs the request of an index, and returns the seconds of the run.
         requests: The number of requests.
-        runs: The number of runs of all requests together; None for no limit.
+        runs: The total number of runs of all requests; None for no limit.
         seconds: Seconds after which no run starts; None for no limit. The first run always starts.
 
     Returns:
@@ -224,7 +224,7 @@ def run_block(
 
 
 def run_each(infer: Callable[[int], object], requests: int, times: int = 1) -> None:
-    """Run all requests at the same time, each in its own thread, without measuring them.
+    """Run all requests concurrently, each in its own thread, without measuring them.
 
     Args:
         infer: Runs the request of an index.
@@ -247,7 +247,7 @@ def _run_threads(work: Callable[[int, list[BaseException]], None], count: int) -
     """Call a function with its index in several threads, or in this one.
 
     Args:
-        work: Called with the index and a list. As soon as it contains an error, the function is to return.
+        work: Called with the index and a list. As soon as the list contains an error, the function must return.
         count: The number of calls.
 
     Raises:
@@ -292,7 +292,7 @@ def _measure_reading(model: Model) -> float | None:
 
 
 def _find_file(model: Model, folder: Path) -> Path:
-    """Return the .xml that OpenVINO reads: the model's file, or a copy of a model that was changed or is older."""
+    """Return the .xml for OpenVINO: the model's file, or a copy if the model was changed or is too old."""
     if model.path is not None and model.source_version >= 10 and is_unchanged(model):
         return model.path
     layers = [replace(layer, name=f"L{i}") for i, layer in enumerate(model.graph.layers)]

@@ -1,8 +1,8 @@
-"""Benchmarks: how long a model takes to start and to run, how much memory it takes, and the same for OpenVINO.
+"""Benchmarks: start time, run time and memory of a model, in irrun and in OpenVINO.
 
-The measured runs show a process that has been running for a while: kernels are compiled, weights are
-in the form in which kernels read them, and values that depend on shapes are known. irrun and OpenVINO take turns, so
-that both meet the same conditions.
+The measured runs represent a process that has been running for a while: kernels are compiled, weights are
+in the form that kernels read, and values that depend on shapes are known. irrun and OpenVINO take turns, so
+that both run under the same conditions.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Bench", "BenchRow", "EngineBench", "KernelState", "bench"]
 
-#: Seconds of measured runs unless the number of runs is passed.
+#: Default duration of the measured runs in seconds, if the number of runs is not set.
 DEFAULT_SECONDS = 5.0
-#: Runs of each request before the measured ones. The second copies weights, and the third knows values of shapes.
+#: Warm-up runs of each request. The second run copies weights, and the third reuses values that depend on shapes.
 WARM_UP_RUNS = 3
-#: Turns of irrun and OpenVINO.
+#: Number of turns of irrun and OpenVINO.
 TURNS = 10
 #: Seconds between the turns, after which the idle threads of the other runtime no longer spin.
 PAUSE = 0.02
-#: Seconds of runs at the start of a turn that are not counted, since the caches and the cores are still those of the
-#: other runtime, unless single runs take longer than the second number.
+#: Seconds of uncounted runs at the start of a turn, since caches and cores are still in use by the
+#: other runtime; and the duration of single runs above which there are none.
 SETTLING, MAX_SETTLING = 0.02, 0.05
 
 
 @dataclass(frozen=True)
 class KernelState:
-    """Which kernels the measured runs used.
+    """The kernels that the measured runs used.
 
     Attributes:
         jit: The option `jit`: "auto", "on" or "off".
         counts: The number of instructions by implementation: "compiled", "specialized" (NumPy) and "plain".
-        compile_seconds: With "auto", the seconds to compile the kernels, which ordinary runs compile in the background
-            for later models; here they were compiled before the measured runs. None if they had been compiled before,
-            otherwise, and without llvmlite.
+        compile_seconds: With "auto", the time to compile the kernels in seconds. Ordinary runs compile them in the
+            background for later models; here they were compiled before the measured runs. None if they were already
+            compiled, with other values of `jit`, and without llvmlite.
     """
 
     jit: str
@@ -66,7 +66,7 @@ class KernelState:
 
 @dataclass(frozen=True, repr=False)
 class EngineBench:
-    """What was measured for irrun or OpenVINO. All times are seconds.
+    """The measurements of irrun or OpenVINO. All times are in seconds.
 
     Attributes:
         name: "irrun" or "OpenVINO".
@@ -75,9 +75,9 @@ class EngineBench:
         compile_seconds: The time to compile it.
         first_seconds: The time of the first inference.
         latencies: The time of each measured run.
-        seconds: The time of all measured runs together; runs of several requests overlap.
-        peak_bytes: The most by which the memory of the process grew from before the model was read until it was warm,
-            or None if the system does not tell.
+        seconds: The total time of the measured runs; runs of several requests overlap.
+        peak_bytes: The peak growth of the process's memory from before the model was read until the end of the warm-up,
+            or None if the system does not report it.
     """
 
     name: str
@@ -101,11 +101,11 @@ class EngineBench:
 
     @property
     def average(self) -> float:
-        """The mean of the times of the measured runs."""
+        """The mean time of the measured runs."""
         return float(np.mean(self.latencies))
 
     def get_percentile(self, percent: float) -> float:
-        """Return the time that a percentage of the measured runs did not exceed, interpolated linearly.
+        """Return a percentile of the times of the measured runs, with linear interpolation.
 
         Args:
             percent: 0 for the shortest time, 50 for the median, 100 for the longest.
@@ -138,7 +138,7 @@ class EngineBench:
 
 @dataclass(frozen=True)
 class BenchRow:
-    """A measurement of irrun beside that of OpenVINO.
+    """A measurement of irrun and of OpenVINO.
 
     Attributes:
         key: Its key in the dictionary of `EngineBench.to_dict`.
@@ -152,7 +152,7 @@ class BenchRow:
 
     @property
     def ratio(self) -> float | None:
-        """The value of irrun divided by that of OpenVINO; None if one is missing or 0."""
+        """The value of irrun divided by OpenVINO's; None if one is missing or 0."""
         return self.irrun / self.openvino if self.irrun is not None and self.openvino else None
 
 
@@ -174,19 +174,19 @@ _KEYS = (
 
 @dataclass(frozen=True, repr=False)
 class Bench:
-    """How long a model takes to start and to run.
+    """The benchmark of a model.
 
     Attributes:
         model: The name of the model.
         inputs: The types and shapes of the inputs by name.
-        threads: The number of threads of all requests together.
-        requests: The number of requests that ran at the same time.
+        threads: The total number of threads of all requests.
+        requests: The number of concurrent requests.
         precision: The precision in which irrun computed. OpenVINO computes in f32.
-        warm_up_runs: The runs of each request before the measured ones.
-        kernels: Which kernels the measured runs of irrun used.
-        irrun: What was measured for irrun.
-        openvino: What was measured for OpenVINO, or None.
-        process_peak: The peak of the memory of the process after irrun was warm, in bytes, or None.
+        warm_up_runs: The number of warm-up runs of each request.
+        kernels: The kernels that irrun's measured runs used.
+        irrun: The measurements of irrun.
+        openvino: The measurements of OpenVINO, or None.
+        process_peak: The peak memory of the process after irrun's warm-up in bytes, or None.
     """
 
     model: str
@@ -206,7 +206,7 @@ class Bench:
         return _share_threads(self.threads, self.requests)
 
     def list_rows(self) -> list[BenchRow]:
-        """Return the measurements of irrun beside OpenVINO's."""
+        """Return the measurements of irrun next to OpenVINO's."""
         own = self.irrun.to_dict()
         other = {} if self.openvino is None else self.openvino.to_dict()
         return [BenchRow(key, own[key], other.get(key)) for key in _KEYS]
@@ -255,25 +255,25 @@ def bench(
 ) -> Bench:
     """Measure how long a model takes to start and to run.
 
-    Kernels that `jit="auto"` would compile in the background are compiled before the measured runs, which use them as
-    models that are compiled later do.
+    Kernels that `jit="auto"` would compile in the background are compiled before the measured runs, as in
+    models that are compiled later.
 
     Args:
         model: A model, or the path of an .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays; random values
             by default.
-        runs: The number of measured runs of all requests together.
-        seconds: Seconds that the measured runs may take together; 5 by default, if `runs` is not passed. With both, the
+        runs: The total number of measured runs of all requests.
+        seconds: Total duration of the measured runs in seconds; by default 5, if `runs` is not set. With both, the
             measurement ends as soon as one of them is reached.
-        requests: The number of requests that run at the same time, each in its own thread. They share `threads`.
-        against: "openvino" to measure OpenVINO too, alternating with irrun, in f32, with as many threads and requests.
+        requests: The number of concurrent requests, each in its own thread. They share `threads`.
+        against: "openvino" to also measure OpenVINO in f32, alternating with irrun, with as many threads and requests.
         progress: Called with a description of each step, and the keywords `done`, `total` and `unit` if it has parts.
-        precision: As for `compile_model`, like the following.
+        precision: This and the following arguments are as for `compile_model`.
         jit: Whether kernels are compiled.
-        threads: Number of threads of all requests together.
+        threads: Total number of threads of all requests.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
-        timeout: Seconds that each run of irrun may take.
+        timeout: Time limit of each run of irrun in seconds.
 
     Returns:
         The measurements.
@@ -338,7 +338,7 @@ def bench(
 
 
 def _share_threads(threads: int, requests: int) -> int:
-    """Return the threads of each run, if several requests share them."""
+    """Return the threads per run, if several requests share the threads."""
     return max(threads // requests, 1)
 
 
@@ -350,7 +350,7 @@ def _generate_inputs(model: Model) -> Inputs:
 
 
 def _start(engine: IrrunEngine, report: Callable[..., None]) -> tuple[float, float | None]:
-    """Run for the first time, and compile the kernels that later models use.
+    """Run for the first time, then compile the kernels that later models use.
 
     Returns:
         The seconds of the run, and of the compilation; None without compilation.
@@ -377,7 +377,7 @@ def _measure(
     seconds: float | None,
     report: Callable[..., None],
 ) -> list[list[Block]]:
-    """Let engines run in turns, and return the blocks of each of them."""
+    """Let engines run in turns, and return the blocks of each engine."""
     blocks: list[list[Block]] = [[] for _ in engines]
     turns = TURNS if runs is None else min(TURNS, runs)
     for turn in range(turns):

@@ -1,4 +1,4 @@
-"""Comparison of bodies, which OpenVINO does not show: each is run as a model of its own, iteration by iteration."""
+"""Comparison of bodies with OpenVINO, which hides them: each runs as a separate model, iteration by iteration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compare_bodies(
 ) -> list[LayerComparison]:
     """Compare the layers in the bodies of a layer with OpenVINO.
 
-    The layer is run on the inputs that the reference has. In each iteration, both sides start from the same
+    The layer runs on the reference's inputs. In each iteration, both sides start from the same
     Parameters of the body.
 
     Args:
@@ -43,7 +43,7 @@ def compare_bodies(
         reference: The reference of the model.
         owner: The layer that owns the bodies.
         factor: The tolerance as a multiple of the rounding error, or None.
-        settings: How the bodies are compiled and run.
+        settings: The settings for running the bodies.
 
     Returns:
         The comparisons in the order of execution; none if the reference does not have an input of the layer.
@@ -111,7 +111,7 @@ class _ParameterCollector:
 
 
 def _make_body_model(model: Model, graph: Graph, values: dict[int, Array]) -> Model:
-    """Return a body as a model with the Parameters that have a value."""
+    """Return a body as a model with only the Parameters that have a value."""
     unused = {p.id for p in graph.find_layers("Parameter") if p.id not in values}
     dropped = unused | {e.to_layer for e in graph.edges if e.from_layer in unused}
     layers = [layer for layer in graph.layers if layer.id not in dropped]

@@ -32,13 +32,13 @@ __all__ = ["CheckFinding", "CheckReport", "check"]
 
 Array = np.ndarray[Any, Any]
 
-#: A channel with fewer elements, over all inputs, is not reported.
+#: Minimum number of elements over all inputs for reporting a channel.
 MINIMUM_ELEMENTS = 8
-#: FakeQuantize layers that clip less than this fraction of their elements are not reported.
+#: Minimum fraction of clipped elements for reporting a FakeQuantize.
 MINIMUM_SATURATION = 0.01
-#: Values that vanish in another type are reported from this fraction on.
+#: Minimum fraction of vanishing values for reporting them.
 MINIMUM_VANISHING = 0.01
-#: Findings that a notebook shows.
+#: Maximum number of findings in notebooks.
 MAX_ROWS = 40
 #: The types of `--as`.
 TARGET_TYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -46,13 +46,13 @@ TARGET_TYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """Something that a check found.
+    """A finding of a check.
 
     Attributes:
         kind: "nan", "infinity", "nan swallowed", "overflow", "vanishing", "denormal", "saturation", "zero channels",
             "constant channels", "indices" or "declaration".
-        level: "error", or "note" for what need not be wrong.
-        key: The key of the layer where it was found first.
+        level: "error", or "note" if it may be intended.
+        key: The key of the first layer with this finding.
         type: The type of the layer.
         message: A description.
     """
@@ -70,7 +70,7 @@ class CheckReport:
 
     Attributes:
         findings: The errors and notes, in the order of execution.
-        runs: The number of inputs that were run.
+        runs: The number of runs.
     """
 
     findings: list[CheckFinding]
@@ -112,7 +112,7 @@ class CheckReport:
 
 @dataclass
 class _LayerState:
-    """What was observed of one layer in all runs and iterations."""
+    """The observations of one layer in all runs and iterations."""
 
     layer: Layer
     key: str
@@ -149,11 +149,11 @@ def check(
         input_sets: The inputs of several runs, instead of `inputs`.
         target_type: "f16" or "bf16": report values that overflow or vanish in this type.
         observers: Observers that are called first.
-        precision: As for `compile_model`, like the following; not used for a compiled model.
+        precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
-        timeout: Seconds that each run may take.
+        timeout: Time limit of each run in seconds.
 
     Returns:
         The findings.
@@ -197,7 +197,7 @@ def check(
 
 
 class _Checker:
-    """Observer that collects what the findings are made from."""
+    """Observer that collects the observations behind the findings."""
 
     def __init__(self, model: Model, target_type: str | None) -> None:
         self.table = KeyTable(model)
@@ -227,7 +227,7 @@ class _Checker:
             track_channels(state, floats[0])
 
     def count_non_finite(self, state: _LayerState, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> None:
-        """Count NaNs and infinities, and note whether the layer made them."""
+        """Count NaNs and infinities, and note whether the layer produced them."""
         arguments = [value for value in inputs if value is not None and is_float_array(value)]
         tests: dict[str, Callable[[Array], Array]] = {"nan": np.isnan, "infinity": np.isinf}
         if all(is_all_finite(value) for value in (*arguments, *outputs)):
@@ -350,7 +350,7 @@ def count_saturation(state: _LayerState, inputs: Sequence[Array | None]) -> None
     margin = 1e-6 * np.abs(high - low)
     try:
         is_outside = (value < np.minimum(low, high) - margin) | (value > np.maximum(low, high) + margin)
-    except ValueError:  # ranges that broadcast by the rule of "pdpd"
+    except ValueError:  # ranges with "pdpd" broadcasting
         return
     state.count("saturated", int(np.count_nonzero(is_outside)))
 
@@ -360,7 +360,7 @@ def track_channels(state: _LayerState, value: Array) -> None:
 
     Args:
         state: Receives the ranges.
-        value: An output. Axis 1 has the channels if the rank is at least 4, else the last axis.
+        value: An output. The channels are on axis 1 if the rank is at least 4, else on the last axis.
     """
     if value.ndim < 2 or not value.size:
         return
@@ -377,7 +377,7 @@ def track_channels(state: _LayerState, value: Array) -> None:
 
 
 def find_constant_channels(state: _LayerState) -> dict[str, Array]:
-    """Return which channels are always zero, and which ones have another constant value.
+    """Return which channels are always zero, and which are constant at another value.
 
     Args:
         state: The ranges of the channels.

@@ -61,7 +61,7 @@ def _make_call(layer: LayerProfile, event: Event, origin: float) -> dict[str, An
 
 
 def _make_memory_track(events: list[tuple[LayerProfile, Event]], origin: float) -> list[dict[str, Any]]:
-    """Return a counter of the bytes that are alive while each layer runs, in any of its calls at most; 0 at the end."""
+    """Return a counter of the live bytes while each layer runs, the maximum over its calls; 0 at the end."""
     track: list[tuple[float, int]] = []
     for layer, event in events:
         if not track or track[-1][1] != layer.alive:
@@ -98,7 +98,7 @@ def _make_event(
 
 
 def _find_iterations(events: list[Event]) -> list[tuple[Scope, float, float]]:
-    """Return the iterations of bodies, from the start of their first to the end of their last call."""
+    """Return the iterations of bodies, from the start of the first call to the end of the last."""
     iterations: dict[tuple[tuple[int, int], ...], tuple[Scope, float, float]] = {}
     result: list[tuple[Scope, float, float]] = []
     for event in events:

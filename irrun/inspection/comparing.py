@@ -1,8 +1,8 @@
 """Comparison of a model with a reference, layer by layer.
 
-For each layer, two errors are measured. The *accumulated* error is that of its outputs in an ordinary run. The *own*
-error is what the layer adds: the error of its outputs, given the inputs of the reference. One run measures it for
-all layers, in which an observer replaces the outputs of each layer by the reference after they are measured.
+For each layer, two errors are measured. The *accumulated* error is the error of its outputs in an ordinary run. The
+*own* error is what the layer adds: the error of its outputs, given the inputs of the reference. One run measures it for
+all layers: an observer measures the outputs of each layer, then replaces them by the reference.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ __all__ = ["compare", "compare_with", "open_reference"]
 
 Array = np.ndarray[Any, Any]
 
-#: The tolerance of a layer is this multiple of its rounding error, if the reference has other kernels.
+#: Tolerance of a layer as a multiple of its rounding error, if the reference has other kernels.
 FACTOR = 64.0
-#: The multiple if irrun computes the reference, so that equal layers give equal values.
+#: The same if irrun computes the reference: equal layers then give equal values.
 SAME_RUNTIME_FACTOR = 2.0
-#: The largest relative error of the inputs of a layer that counts as rounding.
+#: Maximum relative error of a layer's inputs that counts as rounding.
 MAX_ROUNDING = 1e-3
-#: Outputs agree from this SQNR in dB on, if the results of layers jump where their inputs differ by rounding errors.
+#: Minimum SQNR of agreeing outputs in dB, if rounding errors of inputs make results of layers jump.
 JUMP_SQNR = 20.0
-#: The number of layers whose contributions to the outputs are measured, with a run for each.
+#: Number of layers with measured contributions to the outputs; each takes a run.
 MAX_RANKED = 8
-#: The number of largest elements of an output that are compared.
+#: Number of largest elements of an output to compare.
 TOP_K = 5
 
 
@@ -109,17 +109,18 @@ def compare(
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         sequence: Inputs of several runs of one session, in place of `inputs`. Variables keep their values between the
             runs, and are compared after each.
-        names: Names of the model by names of arrays of the reference, for arrays that have other names.
-        metric: Returns the score of an output, given the output and the reference. It is reported, and does not decide
+        names: Names of reference arrays -> names of the model, if they differ.
+        metric: Returns the score of an output, given the output and the reference. It is reported, but does not decide
             whether the models agree.
         factor: The tolerance of a layer as a multiple of its own rounding error, which is measured in f64. By default
             64, or 2 if irrun computes the reference.
         observers: Observers that are called first, in all runs of the model.
-        precision: As for `compile_model`, like the following. They apply to a reference that irrun runs, too.
+        precision: This and the following arguments are as for `compile_model`. They also apply to a reference that
+            irrun runs.
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
-        timeout: Seconds that each run may take.
+        timeout: Time limit of each run in seconds.
 
     Returns:
         The comparison.
@@ -164,7 +165,7 @@ def compare_with(
         reference: The reference.
         arguments: The inputs of the model.
         factor: The tolerance as a multiple of the rounding error, or None.
-        settings: How the model is run.
+        settings: The settings for running the model.
 
     Returns:
         The comparisons in the order of execution.
@@ -184,11 +185,11 @@ def open_reference(
     """Run or open a reference.
 
     Args:
-        model: The model that is compared.
+        model: The model.
         reference: The reference, as `against` of `compare`.
         arguments: The inputs of the model, in the order of the Parameters.
-        settings: How a reference that irrun runs is compiled and run.
-        names: Names of the model by names of arrays of the reference.
+        settings: The settings for a reference that irrun runs.
+        names: Names of reference arrays -> names of the model.
         has_more: Whether more inputs follow in the same session.
 
     Raises:
@@ -221,7 +222,7 @@ def open_reference(
 
 
 def _is_computed(text: object) -> bool:
-    """Return whether the text of a reference stands for a model."""
+    """Return whether the text of a reference means a model."""
     name = str(text) if isinstance(text, (str, os.PathLike)) else ""
     return name == "f64" or name.partition(":")[0] == "openvino" or name.lower().endswith((".xml", ".onnx"))
 
@@ -285,7 +286,7 @@ class _Comparer:
         )
 
     def compare_layers(self) -> list[LayerComparison]:
-        """Run the model twice on each input: with the inputs of the reference for each layer, and as it is."""
+        """Run the model twice on each input: with the reference's inputs for each layer, and unchanged."""
         layers = self.differences.compare_constant_layers()
         for i, arguments in enumerate(self.sets):
             if i:
@@ -298,7 +299,7 @@ class _Comparer:
                 body = self.compare_body(errors)
                 layer = self.judge(errors)
                 if layer.verdict == "adds" and any(n.verdict not in ("exact", "near zero") for n in body):
-                    layer = replace(layer, verdict="amplifies")  # what its body adds is known
+                    layer = replace(layer, verdict="amplifies")  # the errors of its body are known
                 found += [*body, layer]
             compared = self.compare_outputs(outputs)
             found = [*self.find_owners(found), *self.compare_results(given, compared)]
@@ -307,7 +308,7 @@ class _Comparer:
         return layers
 
     def infer(self, session: int, arguments: Sequence[Array], observer: Observer) -> list[Array]:
-        """Run the model in one of two sessions, which differ in the values of variables."""
+        """Run the model in one of two sessions, which have different variables."""
         observers = [*self.observers, observer]
         request = self.requests[session]
         return list(request.infer(list(arguments), observers=observers, timeout=self.settings.timeout).to_tuple())
@@ -335,10 +336,10 @@ class _Comparer:
         return layers
 
     def find_owners(self, layers: Sequence[LayerComparison]) -> list[LayerComparison]:
-        """Return the comparisons, in which either a layer or the layers in its body add an error.
+        """Attribute the error of a layer with a body either to the layer or to the layers in its body.
 
-        Layers in a body for which nothing but the connections of the body is a reason inherit the error; the owner of
-        the body adds it. An owner without a reason does not add what layers in its body add.
+        If the connections of the body are the only reason, the layers in the body inherit the error and the owner of
+        the body adds it. An owner without a reason does not add errors that layers in its body add.
         """
         blamed: dict[str, LayerComparison] = {}
         results = []
@@ -359,9 +360,9 @@ class _Comparer:
         return results
 
     def compare_results(self, given: Sequence[Array], compared: Sequence[OutputComparison]) -> list[LayerComparison]:
-        """Compare the Results with the reference, given the values that the reference has for all layers.
+        """Compare the Results with the reference, given the reference's values of all layers.
 
-        A Result adds an error if it is connected to another layer than in the reference.
+        A Result adds an error if it is connected to a different layer than in the reference.
         """
         layers = []
         specs, references = self.compiled.outputs, self.reference.get_outputs()
@@ -378,10 +379,10 @@ class _Comparer:
         return layers
 
     def rank(self, layers: Sequence[LayerComparison]) -> list[LayerComparison]:
-        """Return the layers that add an error, those that contribute most to the errors of the outputs first.
+        """Return the layers that add an error, ranked by their contribution to the errors of the outputs.
 
-        Iterations and runs of a layer count as one. The contribution of a layer is the error of the outputs if the
-        errors of all others are taken away.
+        Iterations and runs of a layer count as one. The contribution of a layer is the error of the outputs without the
+        errors of all other layers.
         """
         causes: dict[str, LayerComparison] = {}
         for layer in layers:
@@ -412,7 +413,7 @@ class _Comparer:
         return [replace(causes[path], contribution_db=ranked.get(path)) for path in paths]
 
     def get_factor(self, layer: Layer, outputs: Sequence[Array], references: Sequence[Array | None]) -> float:
-        """Return the multiple of the rounding error of a layer that is tolerated."""
+        """Return the tolerance of a layer as a multiple of its rounding error."""
         if self.default_factor is not None:
             return self.default_factor
         types = [value.dtype for value in references if value is not None]
@@ -422,7 +423,7 @@ class _Comparer:
     def measure_own(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> Sequence[Array] | None:
-        """Measure what a layer adds, and replace its outputs by the reference."""
+        """Measure the own error of a layer, and replace its outputs by the reference."""
         if self.connections.is_constant(layer):
             return None
         self.executed.add(id(layer))
@@ -476,7 +477,7 @@ class _Comparer:
         outputs: Sequence[Array],
         references: Sequence[Array | None],
     ) -> tuple[Sequence[Array | None], Sequence[Array], Sequence[Array | None]]:
-        """Return inputs, outputs and references of a layer in which elements that do not count are equal."""
+        """Return the inputs, outputs and references of a layer, with ignored elements made equal."""
         expected = references[0] if references else None
         if expected is None or expected.shape != outputs[0].shape:
             return inputs, outputs, references
@@ -491,7 +492,7 @@ class _Comparer:
         masked = self.ignored.find_masked(layer, value, expected)
         if masked is None:
             return inputs, outputs, references
-        # Without the magnitude of the masks, the tolerance is one for scores.
+        # Without the magnitude of the masks, the tolerance suits the scores.
         summands = [None if v is None else _set_zero(v, masked) for v in inputs]
         return summands, [_set_zero(value, masked)], [_set_zero(expected, masked)]
 
@@ -502,7 +503,7 @@ class _Comparer:
         outputs: Sequence[Array],
         references: Sequence[Array | None],
     ) -> list[Rounding]:
-        """Return the rounding error of the outputs; without computing it if the outputs are equal."""
+        """Return the rounding error of the outputs; if the outputs are equal, skip the computation."""
         pairs = list(zip(outputs, references, strict=True))
         if all(r is None or are_identical(o, r) for o, r in pairs):
             return [get_basic_rounding(o, self.reference.epsilon) for o in outputs]
@@ -525,7 +526,7 @@ class _Comparer:
     ) -> bool:
         """Return whether rounding errors of the inputs explain the errors of the outputs.
 
-        The magnitude of the inputs alone does not say so: Softmax ignores the large values of masks.
+        The magnitude of the inputs is not enough: Softmax ignores the large values of masks.
         """
         if registry.get_card(layer.type, layer.version).discontinuous:
             return True
@@ -542,7 +543,7 @@ class _Comparer:
     ) -> bool:
         """Return whether rounding errors of angles explain the errors of a Fourier transform.
 
-        OpenVINO computes the angles in f32, so that their errors grow with the length.
+        OpenVINO computes the angles in f32, so their errors grow with the length.
         """
         operation = registry.find(layer.type, layer.version)
         if operation is None or operation.category != "signals" or inputs[0] is None:
@@ -559,7 +560,7 @@ class _Comparer:
         references: Sequence[Array | None],
         factor: float,
     ) -> bool:
-        """Return whether the kernel differs from the same operation in f64, with which the reference agrees.
+        """Return whether the kernel differs from the operation in f64, but the reference does not.
 
         A layer is only ill-conditioned if rounding errors of its inputs explain the error.
         """
@@ -633,7 +634,7 @@ class _Comparer:
             reason = "; ".join(filter(None, (connections, reason))) or self.differences.describe_owner(layer)
             reason = reason or errors.explanation
             if not reason and errors.has_wrong_kernel:
-                reason = "the kernel differs from the same operation in f64, with which the reference agrees"
+                reason = "the kernel differs from the same operation in f64, but the reference agrees with it"
         tolerance = max(errors.factor * max(r.relative, r.epsilon) for r in errors.rounding)
         return LayerComparison(
             layer.name,
@@ -649,7 +650,7 @@ class _Comparer:
         )
 
     def find_compared(self, layer: Layer) -> tuple[str, ...]:
-        """Return the nearest layers before a layer that were compared, if layers between them were not."""
+        """Return the nearest compared layers before a layer, if layers in between were not compared."""
         connections = self.connections.get(layer)
         producers = [n for n in connections.find_producers(layer) if n.id not in connections.constants]
         if all(self.is_known(n) for n in producers):
@@ -668,11 +669,11 @@ class _Comparer:
         return tuple(found)
 
     def is_known(self, layer: Layer) -> bool:
-        """Return whether a value is equal in both models: it was compared, or it is an input."""
+        """Return whether a value can be taken as equal in both models: it was compared, or it is an input."""
         return layer.is_input or self.reference.find_match(layer) is not None
 
     def compare_body(self, errors: LayerErrors) -> list[LayerComparison]:
-        """Compare the bodies of a layer, if the reference shows only the outputs of the layer."""
+        """Compare the bodies of a layer, if the reference only has the outputs of the layer."""
         from irrun.inspection.openvino_reference import OpenVinoReference
 
         if not errors.layer.bodies or not isinstance(self.reference, OpenVinoReference):
@@ -683,7 +684,7 @@ class _Comparer:
         return layers
 
     def jumps(self, errors: LayerErrors) -> bool:
-        """Return whether the result of a layer jumps where its inputs differ by rounding errors."""
+        """Return whether rounding errors of its inputs can make the result of a layer jump."""
         is_perturbed = self.reference.is_perturbed(errors.layer, errors.scope)
         if choose_verdict(errors, is_perturbed, self.is_f64, False) == "one level":
             return True
@@ -695,9 +696,9 @@ class _Comparer:
     def compare_outputs(self, outputs: Sequence[Array]) -> list[OutputComparison]:
         """Compare the outputs of the model.
 
-        Where results jump, rounding explains a small error: elements on the edge of two levels of a quantizer, and
-        boxes in another order. What else layers do without adding an error explains none: an ill-conditioned layer, or
-        one whose value was not compared.
+        If results jump, rounding explains a small error: elements on the edge of two levels of a quantizer, or
+        boxes in another order. It explains no error after an ill-conditioned layer, or
+        after a layer whose value was not compared.
         """
         references = self.reference.get_outputs()
         jumps = any(self.jumps(errors) for errors in self.errors.values())
@@ -726,7 +727,7 @@ def _measure(value: Array, expected: Array, rounding: Rounding, factor: float) -
 
 
 def _exceeds_basic(value: Array, expected: Array, rounding: Rounding, factor: float) -> bool:
-    """Return whether the error exceeds what rounding the result explains."""
+    """Return whether the error is too large to come from rounding the result."""
     return measure(value, expected, rounding.get_basic_limits(expected, factor)).over_tolerance > 0
 
 

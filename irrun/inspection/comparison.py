@@ -13,7 +13,7 @@ from irrun.inspection.metrics import Metrics
 
 __all__ = ["Comparison", "LayerComparison", "OutputComparison", "strip_iterations"]
 
-#: Layers that notebooks show.
+#: Maximum number of layers in notebooks.
 MAX_ROWS = 25
 
 
@@ -26,16 +26,16 @@ class LayerComparison:
         type: The type of the layer.
         key: The key of the layer.
         matched_by: How it was matched: "name" or "order".
-        own: What the layer adds, given the inputs of the reference.
+        own: The error that the layer adds, given the inputs of the reference.
         accumulated: The error in an ordinary run.
-        verdict: What the errors mean: "adds", "inherits", "amplifies", "ill-conditioned", "one level", "near zero",
-            "perturbed" or "exact".
+        verdict: The meaning of the errors: "adds", "inherits", "amplifies", "ill-conditioned", "one level", "near
+            zero", "perturbed" or "exact".
         tolerance: The tolerance relative to the magnitude of the values.
-        reason: What the verdict "adds" is based on besides the errors, such as a constant that differs; or "".
+        reason: The reason for the verdict "adds", such as a constant that differs; or "".
         run: The number of the run in a session of several runs, from 0.
-        contribution_db: The SQNR of the outputs if this layer alone adds its error; None if it was not measured.
-        since: The nearest layers before this one that were compared, if the reference does not have the values of
-            layers between them, so that one of these may add the error.
+        contribution_db: The SQNR of the outputs if only this layer adds its error; None if it was not measured.
+        since: The nearest compared layers before this one, if the reference does not have the values of
+            layers in between, one of which may add the error.
     """
 
     name: str
@@ -106,13 +106,13 @@ class Comparison:
 
     Attributes:
         agrees: Whether no layer adds an error and the outputs agree.
-        reference: What the model was compared with.
-        precision: The precision that the reference really used.
+        reference: The reference.
+        precision: The precision that the reference actually used.
         layers: The matched layers in the order of execution.
         outputs: The outputs of the model.
         layers_total: The number of executed layers of the model, without layers that compute constants.
         notes: Messages for the user.
-        causes: The layers that add an error, each once, those that contribute most to the errors of the outputs first.
+        causes: The layers that add an error, each once, ranked by their contribution to the errors of the outputs.
         runs: The number of runs.
     """
 
@@ -128,7 +128,7 @@ class Comparison:
 
     @property
     def outcome(self) -> Literal["agrees", "differs", "unexplained"]:
-        """What the comparison found: "unexplained" if the outputs differ although no layer adds an error."""
+        """The outcome of the comparison: "unexplained" if the outputs differ although no layer adds an error."""
         if self.agrees:
             return "agrees"
         return "differs" if self.first is not None else "unexplained"
@@ -139,7 +139,7 @@ class Comparison:
         return next((layer for layer in self.layers if layer.verdict == "adds"), None)
 
     def describe(self) -> str:
-        """Return what was found: the layer that adds most of the error, or why the outputs differ without one."""
+        """Return the main finding: the layer that adds most of the error, or why the outputs differ without one."""
         if not self.causes:
             return "no layer adds an error" if self.agrees else f"the outputs differ, {self._explain_outputs()}"
         cause = self.causes[0]
@@ -153,7 +153,7 @@ class Comparison:
         if cause.since:
             more = f" and {len(cause.since) - 3} more" if len(cause.since) > 3 else ""
             place = f"between {', '.join(cause.since[:3])}{more} and {place}"
-            return f"an error arises {place}{run} ({size}), of which the reference does not have all values"
+            return f"an error arises {place}{run} ({size}); the reference does not have the values in between"
         first = self.first
         if first is None or first.path == cause.path:
             others = f"; {count} layers add one" if count > 1 else ""
@@ -162,7 +162,7 @@ class Comparison:
         return f"{place} adds the error that changes the outputs most{run} ({size}){reason}{others}"
 
     def _explain_outputs(self) -> str:
-        """Return what is known about outputs that differ although no layer adds an error."""
+        """Explain outputs that differ although no layer adds an error."""
         missing = self.layers_total - self.matched
         if missing:
             return f"and {missing} of {self.layers_total} layers have no value to compare with"

@@ -8,9 +8,9 @@ from irrun.inspection.metrics import Metrics
 
 __all__ = ["LAYER_TITLES", "OUTPUT_TITLES", "make_layer_row", "make_output_rows"]
 
-#: The titles of the columns of layers. All after the verdict are numbers.
+#: The titles of the columns of layers. All columns after the verdict are numbers.
 LAYER_TITLES = ("layer", "type", "verdict", "own dB", "own max abs", "accumulated dB", "accumulated max abs")
-#: The titles of the columns of outputs. All after the name are numbers.
+#: The titles of the columns of outputs. All columns after the name are numbers.
 OUTPUT_TITLES = ("output", "dB", "max abs", "top 5")
 
 
@@ -19,7 +19,7 @@ def make_layer_row(layer: LayerComparison, has_runs: bool = False) -> tuple[str,
 
     Args:
         layer: The comparison of the layer.
-        has_runs: Whether there are several runs, so that the number of the run is shown.
+        has_runs: Whether there are several runs, so the number of the run is shown.
     """
     key = f"{layer.key} (run {layer.run + 1})" if has_runs else layer.key
     return (key, layer.type, layer.verdict, *_format_metrics(layer.own), *_format_metrics(layer.accumulated))

@@ -65,7 +65,7 @@ class _Term:
     Attributes:
         quantity: A quantity or a word.
         relation: The operator; "" for a word.
-        limit: The number that the quantity is compared with; NaN for a word.
+        limit: The number to compare the quantity with; NaN for a word.
     """
 
     quantity: str
@@ -93,7 +93,7 @@ class Condition:
 
     @property
     def is_error(self) -> bool:
-        """Whether the condition is that a run raises an error."""
+        """Whether the condition is an error of a run."""
         return any(term.quantity == "error" for term in self.terms)
 
     @property
@@ -102,17 +102,17 @@ class Condition:
         return any(term.quantity in DIFFERENCE_QUANTITIES for term in self.terms)
 
     def check_values_only(self) -> None:
-        """Check that the condition concerns values, which do not require a reference or the end of a run.
+        """Check that the condition concerns values, so that it needs neither a reference nor the end of a run.
 
         Raises:
-            InputError: It does not.
+            InputError: The condition concerns something else.
         """
         if self.is_error or self.requires_reference:
             known = ", ".join(("nan", "inf", *VALUE_QUANTITIES))
             raise InputError(f"expected a condition on {known}, found {self.text!r}")
 
     def holds_for_value(self, value: Array) -> bool:
-        """Return whether an array satisfies one of the alternatives. A term on a difference is not satisfied.
+        """Return whether an array satisfies one of the alternatives. Terms on differences are never satisfied.
 
         Args:
             value: An array of any element type.
@@ -181,7 +181,7 @@ def _parse_term(text: str) -> _Term:
 
 
 def _describe(value: Array) -> dict[str, float]:
-    """Return the quantities of an array that are defined."""
+    """Return the defined quantities of an array."""
     statistics = describe_values(value)
     result = {name: float(number) for name, number in statistics.items() if number is not None}
     infinities = _count_infinities(value) if result["infinities"] else (0, 0)

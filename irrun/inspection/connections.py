@@ -15,14 +15,14 @@ __all__ = ["ConnectionTable", "Connections", "Source", "find_free_ids"]
 
 @dataclass(frozen=True)
 class Source:
-    """The layer and the position of the output port that an input is connected to."""
+    """The source of an input: a layer and the position of its output port."""
 
     layer: Layer
     port: int
 
 
 class Connections:
-    """What the inputs of the layers of a graph are connected to.
+    """The sources of all layer inputs in a graph.
 
     Args:
         graph: The graph of a model or of a body.
@@ -103,7 +103,7 @@ class ConnectionTable:
 
 
 def find_free_ids(graph: Graph) -> Iterator[int]:
-    """Iterate over the ids that no layer of a graph has, in ascending order.
+    """Iterate over unused layer ids of a graph, in ascending order.
 
     Args:
         graph: The graph.

@@ -1,4 +1,4 @@
-"""What the errors that layers add contribute to the errors of the outputs."""
+"""Contributions of the layers' own errors to the errors of the outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Contributions:
-    """Takes the errors of layers away, so that the error of one of them remains.
+    """Removes the errors of all layers but one.
 
     Args:
         table: The keys of the model.
@@ -38,7 +38,7 @@ class Contributions:
     def measure(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> Sequence[Array]:
-        """Observe a run in which each layer gets the inputs of the reference, and keep the errors."""
+        """Observe a run with the reference's inputs for each layer, and keep the errors."""
         results = []
         for port, value in enumerate(outputs):
             expected = self._reference.get_value(layer, port, scope)
@@ -51,10 +51,10 @@ class Contributions:
         return results
 
     def make_observer(self, remaining: Layer) -> Observer:
-        """Return an observer that takes away the errors of all layers but one.
+        """Return an observer that removes the errors of all layers but one.
 
         Args:
-            remaining: The layer whose error remains.
+            remaining: The layer that keeps its error.
         """
 
         def correct(

@@ -1,7 +1,7 @@
 """The layers of a quantized model to keep in floating point, found without quantizing again.
 
-The quantized model is run with one layer at a time computed as in the floating-point model, on inputs that are not
-quantized. The layers are ranked by what becomes of the outputs. The best one is kept, and the others are tried again
+The quantized model runs with one layer at a time computed as in the floating-point model, on unquantized
+inputs. The layers are ranked by the errors of the outputs. The best one is kept, and the others are tried again
 together with it. If no single layer changes the outputs, the smallest group of layers that does is kept.
 """
 
@@ -43,9 +43,9 @@ Array = np.ndarray[Any, Any]
 
 #: Gains below this many dB are noise: quantizing again with other inputs changes the outputs more.
 NOISE_DB = 0.1
-#: The SQNR of outputs with NaN or infinity in place of numbers.
+#: The SQNR of outputs with NaN or infinity instead of numbers.
 LOWEST_DB = -300.0
-#: Outputs whose values are all smaller than this are named, since a quantized model often gives 0 for them.
+#: Outputs with only smaller values are reported, since a quantized model often gives 0 for them.
 NEGLIGIBLE = 1e-12
 
 
@@ -56,7 +56,7 @@ class CureStep:
     Attributes:
         layer: The name of the layer.
         type: The type of the layer.
-        sqnr_db: The predicted SQNR of the outputs if this layer and those before it are kept.
+        sqnr_db: The predicted SQNR of the outputs if this layer and all previous ones are kept.
     """
 
     layer: str
@@ -66,11 +66,11 @@ class CureStep:
 
 @dataclass(frozen=True)
 class CureProgress:
-    """How far a search has come.
+    """The progress of a search.
 
     Attributes:
         initial_db: The SQNR of the outputs of the quantized model.
-        tried: The layer that was tried last, with the SQNR that it gives; None before the first one.
+        tried: The layer that was tried last, with its SQNR; None before the first one.
         done: The number of layers that were tried alone.
         total: The number of layers that can be tried.
         is_found: Whether the layer is one of the layers to keep.
@@ -89,11 +89,11 @@ class Cure:
 
     Attributes:
         initial_db: The SQNR of the outputs of the quantized model.
-        steps: The layers, each with the SQNR that it and those before it give.
+        steps: The layers, each with the SQNR of it and all previous ones.
         single_db: The SQNR with one layer kept, by the name of the layer.
-        held_out_db: The SQNR over inputs that were not used to choose, without and with the layers; None without such
+        held_out_db: The SQNR over held-out inputs, without and with the layers; None without held-out
             inputs.
-        advice: What the search found out about its result, in sentences.
+        advice: Remarks on the result, in sentences.
     """
 
     initial_db: float
@@ -148,22 +148,22 @@ def find_cure(
 
     Args:
         model: The floating-point or the quantized model.
-        other: The other one of them.
+        other: The other one.
         input_sets: The inputs of one or more runs, over which the SQNR is computed.
-        count: The largest number of layers. Without it, the search ends where another layer gains only noise.
+        count: The maximum number of layers. Without it, the search ends when another layer gains only noise.
         until: The SQNR in dB, or value of the metric, at which the search ends.
         held_out: The inputs of runs that confirm the result. They are not used to choose layers.
-        metric: A function of an output and its reference that replaces the SQNR; more is better. Its mean over all
+        metric: A function of an output and its reference that replaces the SQNR; higher is better. Its mean over all
             outputs and runs counts.
-        labels: What the metric gets in place of the reference of the first output, one for each run of `input_sets` and
-            `held_out`. The metric is then the accuracy by default: the fraction of rows whose largest element is the
-            one that the label states. Its value for the floating-point model becomes part of the advice.
-        report: Called after each layer that was tried.
-        precision: As for `compile_model`, like the following.
+        labels: The second argument of the metric for the first output, one for each run of `input_sets` and
+            `held_out`. The default metric is then the accuracy: the fraction of rows with the largest element at the
+            position of the label. Its value for the floating-point model becomes part of the advice.
+        report: Called after each trial of a layer.
+        precision: This and the following arguments are as for `compile_model`.
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
-        timeout: Seconds that each run may take.
+        timeout: Time limit of each run in seconds.
 
     Returns:
         The layers, best first. There are fewer than `count` if no other layer improves the outputs.
@@ -236,7 +236,7 @@ def find_cure(
 
 
 def order_models(model: Model, other: Model) -> tuple[Model, Model]:
-    """Return the quantized one of two models, and the other one.
+    """Return two models, the quantized one first.
 
     Args:
         model: A model.
@@ -261,7 +261,7 @@ def _check_labels(labels: Sequence[Any], count: int) -> list[Array]:
 def _advise(
     initial: float, steps: Sequence[CureStep], single: Mapping[str, float], until: float | None, is_sqnr: bool
 ) -> list[str]:
-    """Return what a user must know about the gains of layers."""
+    """Return remarks on the gains of layers."""
     advice = []
     unit = " dB" if is_sqnr else ""
     previous = initial
@@ -317,7 +317,7 @@ class _Search:
     def use_inputs(
         self, declared: Model, sets: Sequence[Sequence[Array]], labels: Sequence[Array] | None = None
     ) -> None:
-        """Measure over other inputs from now on, in the order of the Parameters of a model."""
+        """Use other inputs from now on, in the order of the Parameters of a model."""
         self.sets = [convert_arguments(declared, self.quantized, arguments) for arguments in sets]
         self.labels = labels
         self.exact_sets = [convert_arguments(declared, self.compiled, arguments) for arguments in sets]
@@ -331,7 +331,7 @@ class _Search:
             self.references.append([None if i is None else outputs[i] for i in self.positions])
 
     def describe_outputs(self) -> list[str]:
-        """Return notes about outputs whose values are negligible."""
+        """Return notes about outputs with negligible values."""
         notes = []
         for i, spec in enumerate(self.quantized.model.outputs):
             values = [r[i] for r in self.references]
@@ -340,11 +340,11 @@ class _Search:
             ]
             if sizes and 0 < max(sizes) < NEGLIGIBLE:
                 name = spec.names[0] if spec.names else str(i)
-                notes.append(f"output {name!r} has values of at most {max(sizes):.1e}, whose SQNR says little")
+                notes.append(f"output {name!r} has values of at most {max(sizes):.1e}, so its SQNR says little")
         return notes
 
     def rank_candidates(self) -> list[Layer]:
-        """Return the candidates, those first whose own output has the largest error in the first run."""
+        """Return the candidates, sorted by the error of their own outputs in the first run, the largest first."""
         candidates = self.find_candidates()
         if not self.sets:
             return candidates
@@ -353,9 +353,9 @@ class _Search:
         return sorted(candidates, key=lambda layer: -observer.errors.get(id(layer), 0.0))
 
     def find_group(self, candidates: Sequence[Layer], initial: float, least_gain: float) -> list[tuple[Layer, float]]:
-        """Return the layers of a small group that improves the outputs, each with the value that it gives.
+        """Return a small group of layers that improves the outputs, each with its resulting value.
 
-        The first layers of the ranking are taken, as few as change the outputs, without the layers that do not matter.
+        Take as few of the first layers in the ranking as change the outputs, then drop layers without an effect.
         """
         low, high = 1, len(candidates)
         if not self.measure(candidates) > initial + least_gain:
@@ -376,7 +376,7 @@ class _Search:
         return [(layer, self.measure(group[: i + 1])) for i, layer in enumerate(group)]
 
     def find_candidates(self) -> list[Layer]:
-        """Return the layers with a quantized input or quantized weights that the floating-point model has too."""
+        """Return the layers with a quantized input or quantized weights that also exist in the floating-point model."""
         graph = self.quantized.model.graph
         constants = self.connections.constants
         # Layers whose outputs are quantized values: quantizers, and layers that move quantized values.
@@ -404,9 +404,9 @@ class _Search:
         return rate_outputs(runs, self.references, self.metric, self.labels is not None)
 
     def compare_with_others(self, initial: float, best: float) -> list[str]:
-        """Return what the floating-point model gives with labels, and what scales for each output channel would gain.
+        """Return remarks: the floating-point model's result with labels, and the gain of per-channel scales.
 
-        The latter is known where weights have one scale for all channels.
+        The gain is only computed if weights have one scale for all channels.
         """
         if self.labels is not None:
             runs = []
@@ -414,7 +414,7 @@ class _Search:
                 outputs = self.settings.infer(self.compiled, arguments)
                 runs.append([np.zeros(0) if i is None else outputs[i] for i in self.positions])
             value = rate_outputs(runs, self.references, self.metric, has_labels=True)
-            return [f"the floating-point model has {value:.4f}"]
+            return [f"the floating-point model reaches {value:.4f}"]
         if self.metric is not None:
             return []
         changed, count = use_channel_scales(self.source, self.exact)
@@ -464,9 +464,9 @@ def rate_outputs(
 
     Args:
         runs: The outputs of each run.
-        references: What the outputs of each run should be; None for outputs that do not count.
+        references: The expected outputs of each run; None for outputs that do not count.
         metric: A function of an output and its reference.
-        has_labels: Whether the references are labels, whose shapes are not those of the outputs.
+        has_labels: Whether the references are labels, with shapes unlike the outputs.
     """
     scores: list[float] = []
     noise: dict[int, float] = {}
@@ -483,7 +483,7 @@ def rate_outputs(
                 continue
             a, b = widen(value), widen(reference)
             is_known = np.isfinite(b)
-            # NaN and infinities of the reference do not count; those of the output are not errors of any finite size.
+            # NaN and infinities in the reference do not count; in the output, they are infinite errors.
             is_broken = bool(np.any(is_known & ~np.isfinite(a)))
             noise[i] = noise.get(i, 0.0) + (math.inf if is_broken else float(np.sum((a[is_known] - b[is_known]) ** 2)))
             signal[i] = signal.get(i, 0.0) + float(np.sum(b[is_known] ** 2))
@@ -500,9 +500,9 @@ def rate_outputs(
 
 
 class IsolatedLayer:
-    """A layer of the floating-point model, and where the quantized model has its inputs before they are quantized.
+    """A layer of the floating-point model, and the sources of its unquantized inputs in the quantized model.
 
-    Layers that move the inputs of the layer belong to it, since quantizers may stand before them.
+    Layers that move the inputs of the layer belong to it, since quantizers may precede them.
     """
 
     def __init__(
@@ -537,7 +537,7 @@ class IsolatedLayer:
         self.is_usable = None not in self.addresses
 
     def _skip_quantizers(self, address: tuple[int, int]) -> tuple[int, int]:
-        """Return the source of a value before it was quantized."""
+        """Return the source of a value before quantization."""
         while _get_card(self.quantized.layers[address[0]]).quantizes:
             quantizer = self.quantized.layers[address[0]]
             address = self.quantized.addresses[quantizer.id, quantizer.inputs[0].id]
@@ -575,7 +575,7 @@ class _Replacer:
 
 
 class _ErrorObserver(_Replacer):
-    """Observer that measures what becomes of the outputs of layers if they are computed in floating point."""
+    """Observer that measures how the outputs of layers change if they are computed in floating point."""
 
     def __init__(self, kept: Mapping[int, IsolatedLayer], table: KeyTable, arguments: Sequence[Array]) -> None:
         super().__init__(kept, table, arguments)
@@ -585,7 +585,7 @@ class _ErrorObserver(_Replacer):
     def __call__(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> None:
-        """Store the outputs of a layer, or the error of these relative to their values."""
+        """Store the outputs of a layer, or their errors relative to their values."""
         if scope:
             return
         isolated = self.kept.get(id(layer))
@@ -610,6 +610,6 @@ def _get_card(layer: Layer) -> Card:
 
 
 def _moves(layer: Layer) -> bool:
-    """Return whether a layer only moves elements. Quantizers stand before such layers as well as after them."""
+    """Return whether a layer only moves elements. Quantizers may precede or follow such layers."""
     card = _get_card(layer)
     return card.keeps_values and not card.concatenates

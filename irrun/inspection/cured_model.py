@@ -1,4 +1,4 @@
-"""The cured model: a quantized model in which some layers are computed in floating point."""
+"""The cured model: a quantized model with some layers computed in floating point."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["explain_int8_kernels", "make_cured_model", "measure_in_openvino"]
 
 
 def make_cured_model(model: Model, other: Model, names: Sequence[str]) -> Model:
-    """Return a quantized model in which some layers are replaced by layers of the floating-point model.
+    """Return a quantized model with some layers replaced by layers of the floating-point model.
 
-    These have the weights of the floating-point model, and their inputs are not quantized. Quantizers and weights that
-    nothing needs any more are left out.
+    The replaced layers have floating-point weights and unquantized inputs. Quantizers and weights that
+    become unused are removed.
 
     Args:
         model: The floating-point or the quantized model.
-        other: The other one of them.
+        other: The other one.
         names: The names of the layers, such as `Cure.names`.
 
     Raises:
@@ -89,11 +89,11 @@ def measure_in_openvino(
 ) -> tuple[float, float, float] | None:
     """Return the SQNR in dB of the quantized and of the cured model in OpenVINO, where int8 kernels may run.
 
-    The difference to the SQNR of the cured model without int8 kernels is what these kernels change.
+    The difference from the SQNR of the cured model without int8 kernels is the effect of these kernels.
 
     Args:
         model: The floating-point or the quantized model.
-        other: The other one of them.
+        other: The other one.
         cured: The cured model.
         input_sets: The inputs of `model` in one or more runs.
 
@@ -126,7 +126,7 @@ def measure_in_openvino(
 
 
 def explain_int8_kernels(cured: Model, inputs: Inputs) -> list[str]:
-    """Return what OpenVINO's int8 kernels compute otherwise, each reason with the number of layers.
+    """Return why OpenVINO's int8 kernels give different results, with the number of layers for each reason.
 
     Args:
         cured: The cured model.
@@ -143,7 +143,7 @@ def explain_int8_kernels(cured: Model, inputs: Inputs) -> list[str]:
         elif layer.verdict == "one level":
             counts["a few elements are rounded to another level"] += 1
         elif layer.verdict in ("adds", "perturbed"):
-            counts["the kernel computes other values, for no known reason"] += 1
+            counts["the kernel computes different values for an unknown reason"] += 1
     return [f"{count} layer{'s' * (count > 1)}: {reason}" for reason, count in counts.most_common()]
 
 
@@ -152,7 +152,7 @@ def _pair(layer: Layer, target: Layer) -> list[tuple[Port, Port]]:
 
 
 def _make_name(name: str, owner: str, taken: set[str]) -> str:
-    """Return a name that no layer has."""
+    """Return an unused layer name."""
     candidate, number = name, 0
     while candidate in taken:
         number += 1
@@ -170,7 +170,7 @@ def _convert(
     name: str,
     taken: set[str],
 ) -> OutputAddress:
-    """Return the address of a value in the type that a layer declares, converted if it has another one."""
+    """Return the address of a value in the type that a layer declares, with a conversion if required."""
     port = next(p for p in layers[address[0]].outputs if p.id == address[1])
     if wanted is None or port.element_type in (None, wanted):
         return address
@@ -195,7 +195,7 @@ def _restore_types(
     name: str,
     taken: set[str],
 ) -> None:
-    """Give the consumers of a layer the types that it had."""
+    """Restore the original types for the consumers of a layer."""
     for port in target.outputs:
         consumers = [key for key, address in sources.items() if address == (target.id, port.id)]
         address = _convert(layers, (target.id, port.id), port.element_type, free_ids, sources, name, taken)
@@ -203,7 +203,7 @@ def _restore_types(
 
 
 def _build(model: Model, layers: dict[int, Layer], sources: dict[tuple[int, int], OutputAddress]) -> Model:
-    """Return the model of the layers that its outputs and variables depend on."""
+    """Return the model without layers that no output or variable depends on."""
     required: set[int] = set()
     stack = [layer.id for layer in model.graph.find_layers("Parameter")]
     stack += [layer.id for layer in layers.values() if layer.is_output or layer.writes_variable]

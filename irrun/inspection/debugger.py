@@ -37,19 +37,19 @@ next_layer()             stop at the next layer as well, then type c (command: n
 
 
 class Breakpoint:
-    """An observer that stops in the debugger at layers that are selected and satisfy a condition.
+    """An observer that stops in the debugger at selected layers that satisfy a condition.
 
     In the debugger, `layer`, `key`, `inputs`, `outputs` and `scope` are variables. If `outputs` or one of its arrays is
     changed, the run continues with the new values. `step_kernel()` steps into the Python source of the kernel, and
     the command `nextlayer` (`nl`) continues to the next layer.
 
     Args:
-        model: The model that is run. Layers are identified by it.
+        model: The model that runs, for identifying layers.
         layers: Globs for keys, as for `Selection`; by default all layers.
         types: Types of layers.
-        condition: A condition that an output must satisfy, such as "nan" or "abs>1e4"; None for none.
-        stdin: Where the debugger reads commands; by default the standard input.
-        stdout: Where the debugger writes; by default the standard output.
+        condition: A condition that an output must satisfy, such as "nan" or "abs>1e4"; None for no condition.
+        stdin: The input of the debugger; by default, standard input.
+        stdout: The output of the debugger; by default, standard output.
 
     Attributes:
         hits: The number of times that the run stopped.
@@ -187,7 +187,7 @@ def breakpoint(  # noqa: A001
         compiled(x, observers=[irrun.inspection.breakpoint(compiled, "layer.3*", condition="nan")])
 
     Args:
-        model: The model that is run.
+        model: The model that runs.
         layers: Globs for keys; by default all layers.
         types: Types of layers.
         condition: A condition that an output must satisfy, such as "nan" or "abs>1e4".
@@ -208,7 +208,7 @@ def _stop(
     step_kernel: Callable[[], list[Array] | None],
     next_layer: Callable[[], None],
 ) -> Sequence[Array]:
-    """Stop in the debugger. The parameters are the variables that it shows."""
+    """Stop in the debugger. The parameters are the variables in the debugger."""
     observer._debugger.stop(sys._getframe())
     return outputs
 
@@ -231,8 +231,8 @@ class _LayerDebugger(pdb.Pdb):
     Args:
         observer: The observer that stops at layers; None in a kernel.
         prompt: The prompt.
-        stdin: Where commands are read; by default the standard input.
-        stdout: Where output is written; by default the standard output.
+        stdin: The input of commands; by default, standard input.
+        stdout: The output; by default, standard output.
 
     Attributes:
         target: The function in which the debugger stops first; None if it stops everywhere. The decorators of a kernel

@@ -28,7 +28,7 @@ class LayerDifference:
     Attributes:
         key: The key of the layer, with iteration 0 of the bodies that contain it.
         type: The type of the layer.
-        differences: What differs, one sentence each.
+        differences: The differences, one sentence each.
     """
 
     key: str
@@ -81,7 +81,7 @@ def diff(model: Model, other: Model) -> ModelDifferences:
 
     Args:
         model: The model.
-        other: The model that it is compared with.
+        other: The model to compare it with.
     """
     tables = KeyTable(model), KeyTable(other)
     matches = match_layers(model.graph, other.graph)
@@ -140,7 +140,7 @@ class LayerDifferences:
         return differences
 
     def list_attributes(self, layer: Layer, other: Layer) -> list[str]:
-        """Return the types, versions and attributes that differ, as values and not as texts."""
+        """Return the types, versions and attributes that differ in value, not just in spelling."""
         if layer.type != other.type:
             return [f"the type is {layer.type}, in the other model {other.type}"]
         return [
@@ -169,7 +169,7 @@ class LayerDifferences:
         return [*texts, *self._list_bodies(layer, other)]
 
     def _find_sources(self, table: ConnectionTable, layer: Layer) -> list[Source | None]:
-        """Return the sources of the inputs, past rounding layers that the other model lacks."""
+        """Return the sources of the inputs, looking through rounding layers that the other model does not have."""
         connections = table.get(layer)
         sources = []
         for source in connections.find_sources(layer):
@@ -303,7 +303,7 @@ def _list_values(layer: Layer, other: Layer) -> list[str]:
     assert constant is not None
     assert expected is not None
     if constant.element_type != expected.element_type or constant.shape != expected.shape:
-        return []  # the output says so
+        return []  # reported as a difference of the output
     if constant.data is None or expected.data is None or bytes(constant.data) == bytes(expected.data):
         return []
     values, references = constant.to_array(), expected.to_array()

@@ -47,7 +47,7 @@ def make_trace_html(trace: Trace, max_rows: int) -> str:
     return make_table(title, header, rows, ("time", "mean"), ". ".join(notes))
 
 
-#: Statistics that are mentioned if they are not 0.
+#: Statistics shown if they are not 0.
 REMARKS = {"nans": "NaN", "infinities": "inf"}
 
 

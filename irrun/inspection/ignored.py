@@ -1,4 +1,4 @@
-"""Elements of values on which no output depends: undefined steps of sequences, and scores that masks exclude."""
+"""Elements that cannot affect an output: undefined steps of sequences, and scores that masks exclude."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["IgnoredElements", "find_unspecified"]
 
 Array = np.ndarray[Any, Any]
 
-#: Softmax gives 0 for an element that is this much smaller than the largest of its row, with much to spare.
+#: Softmax certainly gives 0 for an element that is smaller than the maximum of its row by this much.
 MARGIN = 1000.0
 #: Masks set scores to less than this.
 MASK = -9000.0
@@ -26,7 +26,7 @@ SUMS = frozenset(("Add", "Subtract", "Select", "Maximum"))
 
 
 class IgnoredElements:
-    """Finds the elements of values on which no output depends.
+    """Finds elements that cannot affect an output.
 
     Args:
         connections: The connections of the model.
@@ -55,10 +55,10 @@ class IgnoredElements:
         return is_undefined[:, None, :, None] if is_undefined.any() else None
 
     def find_masked(self, layer: Layer, value: Array, expected: Array) -> Array | None:
-        """Return where a sum of scores and masks only enters a Softmax, which gives 0 there for both arrays.
+        """Return where Softmax, the only consumer of masked scores, gives 0 for both arrays.
 
         Args:
-            layer: The layer that has the value.
+            layer: The layer that computes the value.
             value: The value.
             expected: The reference.
 
@@ -79,7 +79,7 @@ class IgnoredElements:
 
 
 def find_unspecified(layer: Layer, inputs: Sequence[Array | None], value: Array) -> Array | None:
-    """Return where a conversion to integers gets a number that no integer stands for, so that runtimes differ.
+    """Return where a conversion to integers gets a number out of range or NaN, where runtimes differ.
 
     Args:
         layer: The layer.
@@ -108,11 +108,11 @@ def _find_excluded(value: Array, limit: float) -> Array:
 
 
 def _find_scores(connections: Connections) -> dict[int, float]:
-    """Return the layers whose output only enters a Softmax over the last axis, directly or through sums.
+    """Return the layers consumed only by Softmax over the last axis, directly or through sums.
 
     Returns:
         The limit below which a mask excludes elements, by the id of the layer. It is infinite for inputs of Softmax:
-        other summands may change which element of a row is the largest.
+        other addends may change which element of a row is the largest.
     """
     consumers: dict[int, list[Layer]] = {}
     for (layer_id, _), (source_id, _) in connections.addresses.items():

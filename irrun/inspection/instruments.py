@@ -1,4 +1,4 @@
-"""Instruments: what measures the kernels of a request, for profiles."""
+"""Instruments, which measure the kernels of a request for profiles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Event", "FlopCounter", "InstructionRecord", "KernelTimer", "MemoryMe
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Any]
 
-#: Events of one run that are kept.
+#: Maximum number of kept events per run.
 MAX_EVENTS = 200_000
 
 
@@ -29,8 +29,8 @@ class Event(NamedTuple):
 
     Attributes:
         instruction: The instruction.
-        start: When it began, as `perf_counter` counts.
-        end: When it ended.
+        start: The start, in the time of `perf_counter`.
+        end: The end, in the time of `perf_counter`.
         scope: The layers whose bodies contain it, outermost first, each with its iteration.
     """
 
@@ -42,7 +42,7 @@ class Event(NamedTuple):
 
 @dataclass
 class InstructionRecord:
-    """What was measured of an instruction.
+    """The measurements of an instruction.
 
     Attributes:
         instruction: The instruction.
@@ -73,8 +73,8 @@ class KernelTimer:
     Attributes:
         events: The calls of the last run, up to `MAX_EVENTS`.
         totals: The seconds of each run.
-        kernel_totals: The seconds of each run that kernels took.
-        dropped: The number of calls of the last run that are not among the events.
+        kernel_totals: The seconds in kernels for each run.
+        dropped: The number of calls of the last run that were not kept as events.
     """
 
     def __init__(self) -> None:
@@ -84,12 +84,12 @@ class KernelTimer:
         self.kernel_totals: list[float] = []
         self.dropped = 0
         self._wrapped: dict[int, InstructionRecord] = {}
-        #: The seconds that kernels in bodies took, for each kernel that is running.
+        #: The seconds of kernels in bodies, for each running kernel.
         self._inner: list[float] = []
 
     def wrap(self, kernel: Kernel, instruction: Instruction, executor: Executor) -> Kernel:
         """Return a function that measures a kernel; see `Instrument`."""
-        # The plain kernels that replace a kernel that failed are wrapped again in each run.
+        # The plain kernels that replace a failed kernel are wrapped again in each run.
         record = self._wrapped.get(id(instruction))
         if record is None:
             record = InstructionRecord(instruction, executor.owners, [0.0] * len(self.totals))
@@ -188,7 +188,7 @@ class MemoryMeter:
         return run
 
     def start_run(self) -> None:
-        """Forget what was measured, since the first run of a kernel may take another path."""
+        """Discard measurements, since the first run of a kernel may take another path."""
         for record in self.records.values():
             record.calls = record.bytes = record.alive = 0
 
@@ -196,7 +196,7 @@ class MemoryMeter:
 class FlopCounter:
     """Counts the operations of each layer. It is the instrument and an observer of the same run.
 
-    Layers whose values depend on constants only are not counted, since their values are computed once.
+    Layers that depend on constants only are not counted, since they are computed once.
 
     Args:
         table: The keys of the model.
@@ -249,7 +249,7 @@ def list_layers(instruction: Instruction) -> list[Layer]:
 
 
 def _find_constant_owners(program: Program, cache: dict[int, set[int]]) -> set[int]:
-    """Return the ids of the arrays that own the memory of the constants of a program."""
+    """Return the ids of the arrays that own the memory of a program's constants."""
     if id(program) not in cache:
         values = (value for value in program.initial if value is not None)
         cache[id(program)] = {id(owner) for value in values if (owner := find_owner(value)) is not None}
@@ -262,14 +262,14 @@ def _count_constant_bytes(program: Program, instruction: Instruction) -> int:
     arrays = [
         value for slot in slots if slot in program.constant_layers and (value := program.initial[slot]) is not None
     ]
-    for attribute in instruction.attributes.values():  # weights that a kernel gets, compressed or not
+    for attribute in instruction.attributes.values():  # weights of a kernel, compressed or not
         parts = (attribute, *getattr(attribute, "__dict__", {}).values())
         arrays += [part for part in parts if isinstance(part, np.ndarray)]
     return sum({id(array): _get_size(array) for array in arrays}.values())
 
 
 def _count_moved_bytes(inputs: Sequence[Array], outputs: Sequence[Array]) -> int:
-    """Return the bytes of the inputs and outputs, without outputs that are views of inputs and these inputs."""
+    """Return the bytes of the inputs and outputs, except outputs that are views and the inputs that they view."""
     owners = {id(owner): x for x in inputs if (owner := find_owner(x)) is not None}
     viewed = {id(owner) for x in outputs if id(owner := find_owner(x)) in owners}
     arrays = [x for x in (*inputs, *outputs) if id(find_owner(x)) not in viewed]

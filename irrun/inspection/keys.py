@@ -1,8 +1,8 @@
 """Keys: unambiguous names for the layers and values of a run, in bodies and iterations too.
 
-The key of a layer is its name. A layer without a name, or whose name is that of another layer or value, has the key
-`name#id`. In bodies, the key is preceded by the layer that owns the body and the iteration: `loop[3]/layer`. The key
-of a value is that of its layer, followed by the position of the output port if the layer has several: `layer.1`.
+The key of a layer is its name. If the name is missing, or another layer or value has the same name, the key is
+`name#id`. In bodies, the layer that owns the body and the iteration precede the key: `loop[3]/layer`. The key
+of a value is the key of its layer, followed by the position of the output port if there are several: `layer.1`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class KeyTable:
         return self._owners[id(layer)]
 
     def find_layer(self, key: str) -> Layer:
-        """Return the layer of a key, in which the numbers of iterations do not matter.
+        """Return the layer of a key. The numbers of iterations do not matter.
 
         Args:
             key: The key of a layer or of one of its values.
@@ -117,7 +117,7 @@ class KeyTable:
 
     @staticmethod
     def _choose_key(layer: Layer, taken: set[str], owners: tuple[str, ...], tag: str) -> str:
-        """Return a key that is not in `taken` and does not look like that of a layer in a body."""
+        """Return a key that is not in `taken` and does not look like the key of a layer in a body."""
 
         def is_free(candidate: str) -> bool:
             values = (candidate, *(f"{candidate}.{i}" for i in range(len(layer.outputs))))
@@ -138,12 +138,12 @@ class KeyTable:
 
 
 def get_port_suffix(layer: Layer, port: int) -> str:
-    """Return what distinguishes an output of a layer from the others: `.1`, or nothing if there is only one."""
+    """Return the suffix of an output of a layer: `.1`, or nothing if there is only one output."""
     return f".{port}" if len(layer.outputs) > 1 else ""
 
 
 def compile_glob(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression for a glob, in which `*` and `?` are special; brackets belong to iterations.
+    """Return a regular expression for a glob, with `*` and `?` as wildcards; brackets belong to iterations.
 
     Args:
         pattern: The glob.
@@ -158,7 +158,7 @@ class Selection:
     Args:
         layers: Globs for keys of layers, for keys of values, or for tensor names.
         types: Types of layers, as globs. Case does not matter.
-        modules: Prefixes of keys that end where a part of the key ends: "encoder.layer.0" contains
+        modules: Prefixes of keys that end at the end of a part: "encoder.layer.0" contains
             "encoder.layer.0/matmul" but not "encoder.layer.01". `__module.` at the start of a key may be omitted.
     """
 
@@ -204,7 +204,7 @@ class Selection:
             table: The keys of the model.
 
         Raises:
-            InputError: One does not. The message lists similar names.
+            InputError: A part contains no layer. The message lists similar names.
         """
         for glob in self.layers:
             first = Selection([_ITERATION.sub("[0]/", glob)])
@@ -226,7 +226,7 @@ class Selection:
 
 
 def find_constant_layers(graph: Graph) -> set[int]:
-    """Return the ids of the layers of a graph whose values depend on constants only.
+    """Return the ids of the layers in a graph that depend on constants only.
 
     Args:
         graph: The graph of a model or of a body.
@@ -267,7 +267,7 @@ def find_similar(name: str, paths: Iterable[str]) -> list[str]:
 
     Args:
         name: A name or a glob.
-        paths: The keys of layers. Those in bodies are also found by their last part, and without iterations.
+        paths: The keys of layers. Layers in bodies are also found by their last part, and without iterations.
     """
     known = list(paths)
     inner = {path.rpartition("]/")[2]: path for path in reversed(known) if "]/" in path}

@@ -1,4 +1,4 @@
-"""What a machine can compute and move per second, measured."""
+"""The measured speed of a machine in computing and moving data."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from irrun.threads import multiply_matrices, run_parallel, use_threads
 
 __all__ = ["Machine", "measure_machine"]
 
-#: Rows and columns of the matrices that are multiplied: large ones, and stacks of small ones, for which BLAS has other
+#: Sizes of the multiplied matrices: large ones, and stacks of small ones, for which BLAS has other
 #: kernels on some processors.
 MATRIX_SIZE, SMALL_SIZE, STACK_SIZE = 1024, 96, 16
-#: Bytes of each of the arrays that are copied, more than the caches of most processors.
+#: Size of each copied array in bytes, more than the caches of most processors.
 COPY_SIZE = 64 << 20
 #: Number of parts of the copy, and number of stacks.
 PARTS = 16
@@ -25,12 +25,12 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine can do with a number of threads.
+    """The speed of a machine with a number of threads.
 
     Attributes:
         threads: The number of threads.
-        flops_per_second: Operations per second of products of matrices in f32, two per multiply-add.
-        bytes_per_second: Bytes per second that are read and written when a large array is copied.
+        flops_per_second: Operations per second in f32 matrix products, two per multiply-add.
+        bytes_per_second: Bytes read and written per second when copying a large array.
     """
 
     threads: int
@@ -38,7 +38,7 @@ class Machine:
     bytes_per_second: float
 
     def get_bound(self, flops: int | None, size: int) -> float:
-        """Return the seconds that a computation takes at least: for its operations, or to move its data.
+        """Return the minimum time of a computation in seconds, for its operations or for moving its data.
 
         Args:
             flops: The number of operations, or None if it is unknown.

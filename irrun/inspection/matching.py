@@ -1,4 +1,4 @@
-"""Matching of the layers of two models: by name, and where names differ by order, type and shape."""
+"""Matching of the layers of two models: by name, otherwise by order, type and shape."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["LayerMatches", "Match", "is_transparent", "match_layers"]
 
 
 def is_transparent(layer: Layer) -> bool:
-    """Return whether one model may have a layer where another one does not, with the same values up to rounding."""
+    """Return whether one of two models may lack a layer and still have the same values up to rounding."""
     card = registry.get_card(layer.type, layer.version)
     return card.converts or card.quantizes
 
 
 def _is_ordered(layer: Layer) -> bool:
-    """Return whether both models should have a layer, and not only for the structure of their graphs."""
+    """Return whether a layer computes something, rather than belonging to the structure of the graph."""
     return not is_transparent(layer) and not layer.is_structural
 
 
@@ -44,7 +44,7 @@ class LayerMatches:
 
     Attributes:
         matches: The matches by the `id()` of the layer.
-        constants: Pairs of layers of both models with the same name whose values depend on constants only.
+        constants: Pairs of layers with the same name in both models, with values that depend on constants only.
     """
 
     matches: dict[int, Match] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def _match_by_name(graph: Graph, reference: Graph, result: LayerMatches) -> list
 
 
 def _match_other_types(graph: Graph, reference: Graph, matched: dict[int, Match]) -> list[tuple[Layer, Layer]]:
-    """Return layers without a match that have the name and the number of outputs of a layer of another type."""
+    """Match unmatched layers with layers of the same name and number of outputs, but another type."""
     taken = {id(match.layer) for match in matched.values()}
     constants = find_constant_layers(graph), find_constant_layers(reference)
     names = [Counter(layer.name for layer in g.layers) for g in (graph, reference)]

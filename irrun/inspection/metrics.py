@@ -19,7 +19,7 @@ __all__ = ["Metrics", "are_identical", "describe_values", "measure", "measure_to
 
 Array = np.ndarray[Any, Any]
 
-#: Number of elements that are processed at once: temporary arrays stay in the cache, and BLAS computes products of such
+#: Number of elements processed at once: temporary arrays stay in the cache, and BLAS computes products of such
 #: vectors in the calling thread.
 CHUNK = 1 << 13
 
@@ -35,12 +35,12 @@ class Metrics:
     Attributes:
         max_abs: The largest absolute difference.
         max_rel: The largest absolute difference relative to the reference; infinite where the reference is 0.
-        rms: The root of the mean of the squared differences.
+        rms: The root mean square of the differences.
         cosine: The cosine of the angle between the arrays; 1 if both are zero.
-        sqnr_db: The ratio of the signal, which is the reference, to the noise, which is the difference, in dB;
+        sqnr_db: The ratio of the signal (the reference) to the noise (the difference) in dB;
             infinite if there is no difference.
-        max_ulps: The largest difference in units in the last place, in the narrower one of the two types.
-        over_tolerance: The fraction of elements whose difference exceeds the tolerance.
+        max_ulps: The largest difference in units in the last place, in the narrower of the two types.
+        over_tolerance: The fraction of elements with a difference above the tolerance.
         differing: The number of elements that differ.
         count: The number of elements.
         same_shape: Whether the shapes are equal.
@@ -129,7 +129,7 @@ def _to_array(name: str, value: Any) -> Array:
     """Return an argument as an array of an element type.
 
     Raises:
-        InputError: It is neither an array nor a number.
+        InputError: The argument is neither an array nor a number.
     """
     array = value if isinstance(value, (np.ndarray, np.generic)) else None
     if array is None and isinstance(value, (bool, int, float, list, tuple)):
@@ -144,7 +144,7 @@ def _to_array(name: str, value: Any) -> Array:
 
 
 def widen(value: Array) -> Array:
-    """Return an array as f64; booleans as 0 and 1, types that are known by their bits only as their codes.
+    """Convert an array to f64: booleans to 0 and 1, types without arithmetic to their codes.
 
     Args:
         value: An array of numbers or booleans.
@@ -229,14 +229,14 @@ def _measure_texts(actual: Array, reference: Array) -> Metrics:
 
 
 class _Sums:
-    """Accumulates the metrics of two arrays of numbers, a part at a time."""
+    """Accumulates the metrics of two arrays of numbers, part by part."""
 
     def __init__(self, actual: Array, reference: Array, tolerance: Array | float) -> None:
         self.count = actual.size
         self.max_abs = self.max_rel = self.max_ulps = 0.0
         self.differing = self.over = 0
         self.has_infinite = False
-        #: Sums of products, scaled by the largest magnitude so that they do not overflow.
+        #: Sums of products, scaled by the largest magnitude to avoid overflow.
         self.scale = _find_scale((actual, reference))
         self.noise = self.signal = self.power = self.product = 0.0
         flat = (actual.reshape(-1), reference.reshape(-1))
@@ -270,7 +270,7 @@ class _Sums:
 
     @staticmethod
     def subtract(arrays: tuple[Array, Array], wide: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Return the absolute differences and which elements are equal, of two arrays that are also passed as f64."""
+        """Return the absolute differences and which elements are equal, for two arrays also given as f64."""
         (actual, reference), (a, b) = arrays, wide
         if actual.dtype.kind in "iu" and actual.dtype == reference.dtype:
             is_equal = actual == reference
@@ -329,7 +329,7 @@ def _count_ulps(actual: Array, reference: Array, is_equal: Array) -> float:
     if not np.array_equal(np.isnan(arrays[0]), np.isnan(arrays[1])):
         return math.inf
     if dtype.itemsize in (4, 8):
-        # Elements of the same sign are as far apart as their bits, and few others are not both near 0.
+        # Elements of the same sign are as far apart as their bits; most others are both near 0.
         bits = [np.ascontiguousarray(array).view(f"i{dtype.itemsize}") for array in arrays]
         is_mixed = (bits[0] ^ bits[1]) < 0
         distances = np.abs(bits[0] - bits[1])

@@ -1,4 +1,4 @@
-"""The values that modules of the source framework pass on, in graphs whose names contain the modules."""
+"""The values that modules of the source framework pass on, from the module paths in names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Number = TypeVar("Number", bound=Hashable)
 
 
 class ModuleEnd(NamedTuple, Generic[Node]):
-    """The node that alone passes values of a module on.
+    """The only node that passes on values of a module.
 
     Attributes:
         node: The node.
@@ -30,11 +30,11 @@ class ModuleEnd(NamedTuple, Generic[Node]):
 def find_module_ends(
     paths: Mapping[Number, ModulePath], edges: Iterable[tuple[Number, Number]]
 ) -> dict[ModulePath, ModuleEnd[Number]]:
-    """Find the nodes that alone pass values of a module on to other modules.
+    """Find the nodes that are the only ones of their module to pass values to other modules.
 
     Args:
         paths: The module paths of nodes.
-        edges: Pairs of a node and one that uses its value.
+        edges: Pairs of a node and a user of its value.
 
     Returns:
         The ends by module path.
@@ -63,7 +63,7 @@ def find_layer_paths(graph: Graph) -> dict[int, ModulePath]:
 
 
 def find_layer_ends(graph: Graph) -> dict[ModulePath, ModuleEnd[Layer]]:
-    """Find the layers with one output that alone pass values of a module on to other modules.
+    """Find the layers with one output that are the only ones of their module to pass values to other modules.
 
     Args:
         graph: The graph.

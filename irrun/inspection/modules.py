@@ -1,4 +1,4 @@
-"""Module paths: the modules of the source framework that layers belong to, from the names of the layers.
+"""Module paths: the source framework's modules, derived from layer names.
 
 Converters derive the names of layers from the modules of the original network:
 
@@ -27,14 +27,14 @@ __all__ = ["ModulePath", "choose_depth", "find_common_path", "find_modules", "fo
 #: The names of nested modules, outermost first. The empty path is the network itself.
 ModulePath = tuple[str, ...]
 
-#: How a converter spells module paths in names.
+#: How a converter writes module paths in names.
 Convention = Literal["pytorch", "onnx", "path", "dots"]
 
-#: What transformations append to the name of a layer.
+#: Suffixes that transformations append to layer names.
 _SUFFIX = re.compile(r"/(WithoutBiases|Dims\d*|fq_(input|output|weights)_\d+|Broadcast|Squeeze|Unsqueeze)$")
-#: A name whose parts are separated by dots, with a letter in each but indices: not a number or a file.
+#: A name of parts separated by dots, each an index or with a letter: not a number or a file.
 _DOTS = re.compile(r"(?!self\.)[A-Za-z_]\w*(\.(\d+|[A-Za-z_]\w*))*\.[A-Za-z_]\w*")
-#: What precedes the operation in the names of PyTorch's operations.
+#: Prefixes in the names of PyTorch's operations.
 _PYTORCH_OPERATION = re.compile(r"(aten|prim|prims|quantized|torchvision|higher_order)::")
 
 
@@ -64,8 +64,8 @@ def parse_module_path(name: str, convention: Convention | None = None) -> Module
 def find_modules(model: Model | Graph) -> dict[int, ModulePath]:
     """Find the module path of every layer, bodies included.
 
-    A layer whose name does not contain a path has that of its constants if they have only one path, otherwise what the
-    paths of its consumers have in common, otherwise what those of its producers have in common. In bodies, the last
+    A layer without a path in its name gets the path of its constants if they share one, otherwise the common path of
+    its consumers, otherwise the common path of its producers. In bodies, the last
     resort is the path of the layer that owns the body.
 
     Args:
@@ -84,7 +84,7 @@ def find_modules(model: Model | Graph) -> dict[int, ModulePath]:
 
 
 def find_common_path(paths: Iterable[ModulePath]) -> ModulePath:
-    """Return the innermost module that contains all modules.
+    """Return the innermost module that contains all given modules.
 
     Args:
         paths: The module paths; at least one.
@@ -97,7 +97,7 @@ def find_common_path(paths: Iterable[ModulePath]) -> ModulePath:
 
 
 def choose_depth(paths: Iterable[ModulePath], max_groups: int) -> int:
-    """Return the largest depth at which modules form at most a number of groups, at least 1.
+    """Return the largest depth (at least 1) at which modules form at most a number of groups.
 
     Args:
         paths: The module paths.
@@ -141,7 +141,7 @@ def _parse_pytorch(name: str) -> ModulePath | None:
 
 
 def _parse_onnx(name: str) -> ModulePath:
-    """Return the path of a name in which the children of a Sequential repeat its name: "/layer/layer.0/Relu"."""
+    """Return the path of a name where children of a Sequential repeat its name: "/layer/layer.0/Relu"."""
     parts = name.split("/")[1:-1]
     kept = [a for a, b in zip(parts, [*parts[1:], ""], strict=False) if not b.startswith(f"{a}.")]
     return _split("/".join(kept), "/.")
@@ -159,7 +159,7 @@ def _find_in_graph(
     Args:
         graph: The graph.
         convention: The convention of the names of the model.
-        default: The path of layers that have no neighbor with a path.
+        default: The path of layers without a neighbor that has a path.
         paths: The paths by `id` of the layer object.
     """
     known = {n.id: p for n in graph.layers if convention and (p := parse_module_path(n.name, convention)) is not None}
@@ -170,7 +170,7 @@ def _find_in_graph(
         consumers.setdefault(edge.from_layer, []).append(edge.to_layer)
     order = sort_layers(graph)
     constants = {layer.id for layer in order if layer.is_constant}
-    for layer in order:  # weights, and what decompresses them
+    for layer in order:  # weights, and the layers that decompress them
         if layer.id not in known and not layer.bodies:
             sources = producers.get(layer.id, [])
             weights = {known[i] for i in sources if i in constants and i in known}
@@ -188,7 +188,7 @@ def _find_in_graph(
 
 
 def _take_from_neighbors(order: Iterable[Layer], neighbors: dict[int, list[int]], known: dict[int, ModulePath]) -> None:
-    """Give layers without a path what the paths of their neighbors have in common, in the order of the layers."""
+    """Give layers without a path the common path of their neighbors, in the order of the layers."""
     for layer in order:
         if layer.id not in known:
             candidates = [known[i] for i in neighbors.get(layer.id, ()) if i in known]

@@ -18,15 +18,15 @@ __all__ = ["NormalizationCheck"]
 
 Array = np.ndarray[Any, Any]
 
-#: The attribute that is added to the variance, by type of layer.
+#: The attribute added to the variance, by layer type.
 EPSILONS = {"MVN": "eps", "GroupNormalization": "epsilon"}
 
 
 class NormalizationCheck:
-    """Computes what normalization without epsilon gives, since epsilon vanishes beside the variance of codes.
+    """Computes normalization without epsilon, since epsilon is negligible against the variance of codes.
 
-    OpenVINO's low-precision transformations move the scale of a quantized value behind the normalization, which does
-    not depend on it but for epsilon.
+    OpenVINO's low-precision transformations move the scale of a quantized value behind the normalization, whose
+    result does not depend on the scale except for epsilon.
 
     Args:
         connections: The connections of the model.
@@ -57,6 +57,6 @@ class NormalizationCheck:
         if without.sqnr_db < own.sqnr_db + EXPLAINED_DB:
             return ""
         return (
-            f"the int8 kernel of the reference adds {name} to the variance of quantized codes, where it vanishes "
+            f"the int8 kernel of the reference adds {name} to the variance of quantized codes, where it is negligible "
             f"({without.sqnr_db:.1f} dB without {name}, {own.sqnr_db:.1f} dB with it)"
         )

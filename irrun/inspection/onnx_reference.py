@@ -26,13 +26,13 @@ TYPES = {f"tensor({name})" for name in ("float16", "float", "double", "bool", "s
 
 
 class OnnxReference(ArrayReference):
-    """The values of an ONNX model. They belong to the values of the model by their names.
+    """The values of an ONNX model, matched with the values of the model by name.
 
-    Values of bodies are not known. Nodes are not fused, as far as onnxruntime would lose values.
+    Values of bodies are unknown. Fusions that would lose values are disabled.
 
     Args:
         path: The .onnx file.
-        model: The model that is compared.
+        model: The model.
         arguments: The inputs of the model, in the order of the Parameters.
 
     Raises:
@@ -58,7 +58,7 @@ class OnnxReference(ArrayReference):
         for i, value in enumerate(self._session.get_inputs()):
             position = self._positions.get(value.name, i)
             if position >= len(arguments) or value.name in feeds:
-                raise InputError(f"{self._path} has another number of inputs than the model")
+                raise InputError(f"{self._path} differs from the model in the number of inputs")
             feeds[value.name] = np.asarray(arguments[position])
         names = [value.name for value in self._session.get_outputs() if _has_array(value.type)]
         try:
@@ -72,7 +72,7 @@ class OnnxReference(ArrayReference):
         }
 
     def _list_names(self, layer: Layer, port: int, key: str) -> list[str]:
-        """Return the names that the value may have: only its own if it has one."""
+        """Return the possible names of a value: only its own if it has one."""
         if "]/" in key or port >= len(layer.outputs):
             return []
         name = self._own_names.get((layer.id, layer.outputs[port].id))
@@ -89,16 +89,16 @@ class OnnxReference(ArrayReference):
 
 
 def _has_array(text: str) -> bool:
-    """Return whether NumPy holds the values of a type of onnxruntime, such as "tensor(float)"."""
+    """Return whether NumPy supports an onnxruntime type such as "tensor(float)"."""
     return text in TYPES
 
 
 def _match_modules(graph: Graph, proto: Any, count: int) -> dict[int, str]:
-    """Return the tensors that are the outputs of modules, by the ids of the layers with the same values.
+    """Return the tensors that are outputs of modules, by the ids of the layers with the same values.
 
     The first `count` outputs are outputs of the model.
-    A module whose value goes to another module that only one of the models has is left out: an optimization may have
-    merged both, as it does a convolution and a normalization.
+    A module is omitted if its value goes to a module that only one of the models has: an optimization may have
+    merged both, such as a convolution and a normalization.
     """
     nodes = list(proto.graph.node)
     producers = {name: i for i, node in enumerate(nodes) for name in node.output if name}

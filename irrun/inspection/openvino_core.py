@@ -1,4 +1,4 @@
-"""The core of OpenVINO, with the operations of OpenVINO Tokenizers if a model has some and the package is installed."""
+"""OpenVINO's core, with OpenVINO Tokenizers if a model needs it and the package is installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def create_core(openvino: Any, model: Model) -> Any:
     core = openvino.Core()
     if any(_is_text_operation(layer.type, layer.version) for _, layer in model.graph.walk()):
         for library in _find_libraries():
-            ctypes.CDLL(str(library))  # which keeps it in memory: nodes of the model may outlive the core
+            ctypes.CDLL(str(library))  # keeps it in memory: nodes of the model may outlive the core
             core.add_extension(str(library))
     return core
 
@@ -34,7 +34,7 @@ def _is_text_operation(operation_type: str, version: str) -> bool:
 
 
 def _find_libraries() -> list[Path]:
-    """Return the library of the package `openvino_tokenizers`, which is not imported."""
+    """Return the library of the package `openvino_tokenizers`, without importing the package."""
     specification = importlib.util.find_spec("openvino_tokenizers")
     folders = (specification.submodule_search_locations if specification else None) or ()
     return [path for folder in folders for path in sorted(Path(folder, "lib").glob("*openvino_tokenizers.*"))]

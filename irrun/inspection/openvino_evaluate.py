@@ -7,12 +7,12 @@ from typing import Any
 
 __all__ = ["REFERENCE", "ReferenceModel"]
 
-#: The device of a target that means the reference implementation.
+#: The device name of the reference implementation.
 REFERENCE = "reference"
 
 
 class ReferenceModel:
-    """A model that `Model.evaluate` computes, as a compiled model and its only request.
+    """A model computed by `Model.evaluate`; it acts as a compiled model and as its only request.
 
     `Model.evaluate` forgets the values of variables. They are therefore outputs of one run and constants of the next.
 
@@ -31,7 +31,7 @@ class ReferenceModel:
         self.outputs = model.outputs
 
     def get_property(self, name: str) -> str:
-        """Return in which precision the model computes: it has no other properties."""
+        """Return the precision of the model, its only property."""
         return "declared"
 
     def get_runtime_model(self) -> Any:
@@ -39,11 +39,11 @@ class ReferenceModel:
         raise RuntimeError("the reference implementation has no runtime model")
 
     def create_infer_request(self) -> ReferenceModel:
-        """Return the model, which keeps the tensors itself."""
+        """Return the model itself, which keeps the tensors."""
         return self
 
     def get_compiled_model(self) -> ReferenceModel:
-        """Return the model, which is its own request."""
+        """Return the model itself, as its own request."""
         return self
 
     def query_state(self) -> list[Any]:
@@ -80,7 +80,7 @@ class ReferenceModel:
         self._variables = dict(zip(names, results[count:], strict=True))
 
     def _expose_variables(self, model: Any) -> list[str]:
-        """Make the values of variables the last outputs of a model, which starts from the known ones.
+        """Turn the values of variables into the last outputs of a model, and start from the known values.
 
         Returns:
             The names of the variables.

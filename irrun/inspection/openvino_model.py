@@ -1,8 +1,8 @@
-"""A model that OpenVINO runs, and the values of its layers, read through added outputs.
+"""A model that runs in OpenVINO; added outputs give access to the values of its layers.
 
-Added outputs change the results of OpenVINO on some models, above all with FakeQuantize, because they prevent
+Added outputs change OpenVINO's results on some models, especially with FakeQuantize, because they prevent
 fusions. Outputs are therefore added in batches. After each batch, the outputs of the model are compared with those of
-the unchanged model. A batch that moved them by more than rounding is divided into small ones. Values of a small batch
+the unchanged model. A batch that moved them by more than rounding is divided into smaller ones. Values of a small batch
 that still moves them by more than rounding are marked as perturbed.
 """
 
@@ -46,23 +46,23 @@ Array = np.ndarray[Any, Any]
 SMALL_BATCH = 24
 #: Outputs that move by at most this multiple of the epsilon of the precision moved by rounding.
 ROUNDING = 64.0
-#: Bytes that the added outputs of one batch may take, as far as their declared shapes are static.
+#: Maximum size of a batch's added outputs with static declared shapes, in bytes.
 BATCH_BYTES = 256 << 20
 
 
 class OpenVinoModel:
-    """A model that OpenVINO runs.
+    """A model that runs in OpenVINO.
 
     Args:
         model: The model.
         target: The device and precision.
 
     Attributes:
-        precision: The precision that OpenVINO really used.
+        precision: The precision that OpenVINO actually used.
         default_precision: The precision that OpenVINO would use by default.
         kernel_precisions: The number of kernels by the type in which they compute.
         perturbed: The keys of layers that moved the outputs of the model when they became outputs.
-        keeps_batches: Whether the compiled batches are kept for further runs.
+        keeps_batches: Whether to keep the compiled batches for further runs.
 
     Raises:
         InputError: OpenVINO is not installed, or does not have the device.
@@ -87,8 +87,8 @@ class OpenVinoModel:
         if target.keeps_quantizers:
             self._config["LP_TRANSFORMS_MODE"] = "NO"  # the transformations that create int8 kernels
         if (target.device, target.precision) == ("CPU", "f32"):
-            self._config["KV_CACHE_PRECISION"] = "f32"  # by default 8 bits
-            self._config["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # by default, inputs of compressed weights get 8 bits
+            self._config["KV_CACHE_PRECISION"] = "f32"  # 8 bits by default
+            self._config["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # by default, activations are quantized to 8 bits
         self._folder = tempfile.TemporaryDirectory(prefix="irrun-")
         self._plans: list[tuple[list[Layer], Any, dict[tuple[str, int], int]]] = []
         with self._report_errors(), announce("running OpenVINO"):
@@ -189,7 +189,7 @@ class OpenVinoModel:
             for port in self._find_consumed_ports(layer):
                 value = results[positions[self._names[id(layer)], port]]
                 shape = layer.outputs[port].shape
-                if shape is None or shape.is_compatible(value.shape):  # a fused node may stand for one of its layers
+                if shape is None or shape.is_compatible(value.shape):  # a fused node may have the name of a layer
                     spool.put(self._table.get_value_key(layer, port), value)
 
     def _make_batches(self) -> Iterator[list[Layer]]:
@@ -216,7 +216,7 @@ class OpenVinoModel:
         return node is not None and node.get_output_size() == len(layer.outputs)
 
     def _find_consumed_ports(self, layer: Layer) -> list[int]:
-        """Return the positions of the outputs that are used; OpenVINO does not compute all others correctly."""
+        """Return the positions of the outputs that are used; OpenVINO does not compute all unused outputs correctly."""
         return [i for i, port in enumerate(layer.outputs) if (layer.id, port.id) in self._consumed]
 
     def _index_nodes(self) -> dict[str, Any]:
@@ -275,11 +275,11 @@ class _OpenVinoErrors:
 
 
 def is_unchanged(model: Model) -> bool:
-    """Return whether the file of a model has the layers of the model in memory, which has the weights beside it."""
+    """Return whether the file of a model, with its weights next to it, has the same layers as the model in memory."""
     from irrun.ir.reader import read_model
 
     assert model.path is not None
-    if model.path.suffix.lower() == ".onnx":  # which OpenVINO converts to other layers
+    if model.path.suffix.lower() == ".onnx":  # OpenVINO converts it to other layers
         return False
     try:
         original = read_model(model.path)

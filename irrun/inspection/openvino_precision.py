@@ -1,4 +1,4 @@
-"""Devices and precisions of OpenVINO: what is requested, and what is used."""
+"""OpenVINO's devices and precisions, as requested and as used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Target:
 
     Attributes:
         device: The device.
-        precision: The precision that is requested; "" for the default of the device.
+        precision: The requested precision; "" for the default of the device.
         keeps_quantizers: Whether FakeQuantize is executed in floating point, without int8 kernels.
     """
 
@@ -36,7 +36,7 @@ class Target:
 def parse_target(text: str) -> Target:
     """Return the device and precision of a text such as "openvino", "openvino:bf16" or "openvino:GPU:f16".
 
-    Without a precision, f32 is requested. "default" requests the precision of the device. "float" stands for f32
+    The default precision is f32. "default" is the precision of the device, and "float" is f32
     without int8 kernels on the CPU.
 
     Args:
@@ -52,7 +52,7 @@ def parse_target(text: str) -> Target:
 
 
 def get_precision_epsilon(precision: str) -> float:
-    """Return the epsilon of a precision in which devices compute, values in f64 included; 0 for others.
+    """Return the epsilon of a precision in which devices compute, even for f64 values; 0 for other precisions.
 
     Args:
         precision: "f32", "bf16", "f16", ...
@@ -62,7 +62,7 @@ def get_precision_epsilon(precision: str) -> float:
 
 
 def get_precision(compiled: Any) -> str:
-    """Return the precision that a compiled model really uses, or "unknown".
+    """Return the precision that a compiled model actually uses, or "unknown".
 
     Args:
         compiled: The compiled model of OpenVINO.
@@ -95,7 +95,7 @@ def count_precisions(compiled: Any) -> Counter[str]:
 
 
 def format_type(element_type: Any) -> str:
-    """Return the name that irrun uses for a type of OpenVINO.
+    """Return irrun's name of an OpenVINO type.
 
     Args:
         element_type: The type.

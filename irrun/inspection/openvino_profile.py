@@ -1,7 +1,7 @@
 """OpenVINO's counters per layer, joined with a profile of irrun.
 
-OpenVINO fuses layers and inserts others, as do the passes of irrun. The runtime model names the original layers of each
-of its nodes. Rows of the result are the smallest groups of layers that both have in common.
+OpenVINO fuses layers and inserts others, as do the passes of irrun. The runtime model gives the original layers of each
+node. Rows of the result are the smallest groups of layers common to both.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class LayerPair:
 
     Attributes:
         key: The key of the layer with the most operations in irrun, or the name of OpenVINO's node.
-        type: The types of the layers of irrun, or that of OpenVINO's node.
+        type: The types of irrun's layers, or the type of OpenVINO's node.
         layers: The keys of the layers.
-        seconds: The seconds of irrun; None if it has no such layer.
-        openvino_seconds: The seconds of OpenVINO; None if it has no such layer.
+        seconds: The time of irrun in seconds; None if irrun has no such layer.
+        openvino_seconds: The time of OpenVINO in seconds; None if OpenVINO has no such layer.
         kernels: The kernels that OpenVINO ran.
         flops: The number of operations, or None.
         module: The module path of the layer.
@@ -61,7 +61,7 @@ class LayerPair:
 
     @property
     def ratio(self) -> float | None:
-        """The time of irrun divided by OpenVINO's; None if one of them is missing or 0."""
+        """The time of irrun divided by OpenVINO's; None if either is missing or 0."""
         return self.seconds / self.openvino_seconds if self.seconds and self.openvino_seconds else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,13 +72,13 @@ class LayerPair:
 
 @dataclass(frozen=True)
 class OpenVinoProfile:
-    """The counters of OpenVINO beside the times of irrun.
+    """The counters of OpenVINO next to the times of irrun.
 
     Attributes:
         version: The version of OpenVINO.
         pairs: The joined layers, in the order of irrun, then layers that only OpenVINO runs.
-        seconds: The median of the seconds of a run with counters.
-        layer_seconds: The sum of the medians of all of OpenVINO's nodes.
+        seconds: The median time of a run with counters, in seconds.
+        layer_seconds: The sum of the medians of all OpenVINO nodes.
     """
 
     version: str
@@ -100,7 +100,7 @@ class _Node:
         type: The type.
         layers: The keys of the original layers.
         kernel: The kernel and its precision.
-        seconds: The median of the seconds.
+        seconds: The median time in seconds.
     """
 
     name: str
@@ -114,7 +114,7 @@ def check_is_installed() -> Any:
     """Return the package of OpenVINO.
 
     Raises:
-        InputError: It is not installed.
+        InputError: OpenVINO is not installed.
     """
     try:
         import openvino
@@ -131,7 +131,7 @@ def profile_openvino(
     """Measure OpenVINO on the CPU in f32, with as many threads.
 
     Args:
-        compiled: The model as irrun runs it.
+        compiled: irrun's compiled model.
         inputs: The inputs.
         layers: The times of irrun.
         runs: The number of runs after a warm-up.
@@ -172,7 +172,7 @@ def profile_openvino(
 
 
 def _save_with_unique_names(model: Model, table: KeyTable, folder: Path) -> tuple[Path, dict[str, str]]:
-    """Write a model whose layers have unique names without commas, and return the keys of the layers by name."""
+    """Write a model with unique layer names without commas, and return the keys of the layers by name."""
     names = {f"L{number}": layer for number, layer in enumerate(model.graph.layers)}
     keys = {name: table.get_key(layer) for name, layer in names.items()}
     layers = [replace(layer, name=name) for name, layer in names.items()]
@@ -182,7 +182,7 @@ def _save_with_unique_names(model: Model, table: KeyTable, folder: Path) -> tupl
 
 
 def _measure(request: Any, arguments: Sequence[Any], runs: int) -> tuple[list[float], dict[str, list[Any]]]:
-    """Return the seconds of runs, and the counters of each node in these runs by its name."""
+    """Return the times of runs in seconds, and the counters of each node in these runs by name."""
     totals: list[float] = []
     counters: dict[str, list[Any]] = {}
     for number in range(runs + 1):
@@ -217,7 +217,7 @@ def _list_nodes(runtime: Any, counters: Mapping[str, Sequence[Any]], keys: Mappi
 
 
 def _replace_names(name: str, keys: Mapping[str, str]) -> str:
-    """Return the name of an inserted node, such as "L3_abcd_L4", with the keys of layers instead of their names."""
+    """Replace the layer names in the name of an inserted node, such as "L3_abcd_L4", by layer keys."""
     return "_".join(keys.get(part, part) for part in name.split("_"))
 
 

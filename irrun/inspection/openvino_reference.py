@@ -1,4 +1,4 @@
-"""The values that OpenVINO computes as a reference."""
+"""OpenVINO as a reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 class OpenVinoReference:
-    """A model that OpenVINO runs, as a reference.
+    """A model that runs in OpenVINO, as a reference.
 
     Args:
         name: "openvino", optionally followed by a device and a precision.
@@ -50,7 +50,7 @@ class OpenVinoReference:
         self.notes = self._make_notes()
 
     def find_match(self, layer: Layer) -> str | None:
-        """Return "name" for the layers of the model, but not for layers in bodies, which OpenVINO does not show."""
+        """Return "name" for layers of the model; OpenVINO does not show layers in bodies."""
         if id(layer) not in self._layers:
             return None
         keys = (self._table.get_value_key(layer, port) for port in range(len(layer.outputs)))
@@ -86,7 +86,7 @@ class OpenVinoReference:
         perturbed = self._model.perturbed
         if scope or not perturbed:
             return False
-        # The inputs of a layer may have been read in another batch, which computed other values.
+        # The inputs of a layer may have been read in another batch with other values.
         producers = (self._table.get_key(producer) for producer in self._connections.find_producers(layer))
         return self._table.get_key(layer) in perturbed or any(key in perturbed for key in producers)
 
@@ -114,7 +114,7 @@ class OpenVinoReference:
 
 
 class OpenVinoBody(OpenVinoReference):
-    """A body that OpenVINO runs as a model of its own.
+    """A body that runs in OpenVINO as a separate model.
 
     Args:
         model: The body as a model.

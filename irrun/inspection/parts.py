@@ -23,7 +23,7 @@ __all__ = ["Counterpart", "Frame", "Part", "add_probes"]
 
 Array = np.ndarray[Any, Any]
 
-#: The name of the layer that passes on the value of a Parameter of a body, so that the value is recorded.
+#: The name of the Identity after a Parameter of a body, which makes its value recordable.
 PROBE = "irrun/parameter/{}"
 
 
@@ -37,7 +37,7 @@ class Part:
         keys: The keys of its layers, without layers that compute constants.
         counterpart: The corresponding part of another model, or None.
         counterpart_inputs: The inputs of the counterpart.
-        positions: For each output, the position of the output of the counterpart; None if it does not have it.
+        positions: For each output, its position in the counterpart, or None.
     """
 
     model: Model
@@ -55,7 +55,7 @@ class Counterpart:
     Attributes:
         model: The other model, for its weights.
         graph: Its graph, or the graph of one of its bodies.
-        matches: Maps the layers of the model to the layers of the other one.
+        matches: Layers of the model -> layers of the other model.
     """
 
     model: Model
@@ -64,7 +64,7 @@ class Counterpart:
 
 
 class Frame:
-    """A graph in one iteration, with the values of a run: that of the model, or of a body.
+    """The graph of the model or of a body in one iteration, with the values of a run.
 
     Args:
         model: The model.
@@ -108,7 +108,7 @@ class Frame:
             ids: The ids of the layers.
 
         Returns:
-            The part. None if the run did not reach a value at its boundary, or the counterpart does not have it.
+            The part. None if a value at its boundary was not reached, or is missing in the counterpart.
         """
         inputs = {address: self.get_key(address) for address in self._find_inputs(ids)}
         arrays = {address: value for address in inputs if (value := self._find_value(address)) is not None}
@@ -149,7 +149,7 @@ class Frame:
         return self.table.get_value_key(layer, [port.id for port in layer.outputs].index(address[1]))
 
     def enter(self, owner: Layer) -> Iterator[Frame]:
-        """Iterate over the iterations of the bodies of a layer, as far as they were recorded.
+        """Iterate over the recorded iterations of the bodies of a layer.
 
         Args:
             owner: The layer.
@@ -179,7 +179,7 @@ class Frame:
         return [tuple(group) for group in groups.values()]
 
     def _find_inputs(self, ids: Collection[int]) -> list[OutputAddress]:
-        """Return the values from outside that some layers use, in the order of their use."""
+        """Return the outside values that some layers use, in order of use."""
         constants = self._connections.constants
         addresses: dict[OutputAddress, None] = {}
         for group in self.atoms:
@@ -193,7 +193,7 @@ class Frame:
         return list(addresses)
 
     def _find_outputs(self, ids: Collection[int]) -> list[OutputAddress]:
-        """Return the values of some layers that are used elsewhere; if there are none, the unused values."""
+        """Return the values of some layers that other layers use; if there are none, the unused values."""
         ports = [(i, port.id) for group in self.atoms for i in group if i in ids for port in self.layers[i].outputs]
         used = [a for a in ports if any(consumer not in ids for consumer in self._consumers.get(a, ()))]
         return used or [a for a in ports if not self._consumers.get(a)]
@@ -237,7 +237,7 @@ class Frame:
         return True
 
     def _find_partner(self, address: OutputAddress) -> OutputAddress | None:
-        """Return the output port of the other model that corresponds to one of this graph."""
+        """Return the output port in the other model that corresponds to a port of this graph."""
         assert self.counterpart is not None
         while True:
             layer = self.layers[address[0]]
@@ -265,11 +265,11 @@ class Frame:
 def add_probes(model: Model) -> Model:
     """Return a model in which each Parameter of a body is followed by an Identity.
 
-    A run records the inputs of a layer with its outputs. If the first layer of a body fails, its inputs are recorded
-    only because of the Identity layers.
+    A run records the inputs of a layer when it records its outputs. If the first layer of a body fails, only the
+    Identity layers make its inputs recorded.
 
     Args:
-        model: The model, which is not changed.
+        model: The model; it is not modified.
     """
     layers = [_add_probes_to_bodies(layer) for layer in model.graph.layers]
     return replace(model, graph=replace(model.graph, layers=layers))
@@ -306,7 +306,7 @@ def _match_parameters(graph: Graph, counterpart: Counterpart) -> dict[int, Layer
 
 
 def _declare(layer: Layer, value: Array) -> Layer:
-    """Return a Parameter whose declaration agrees with a value, and is that of the file as far as possible."""
+    """Return a Parameter with a declaration that fits a value and is as close to the file's as possible."""
     port = layer.outputs[0]
     element_type = ElementType.of(value.dtype)
     shape = port.shape
@@ -327,7 +327,7 @@ def _convert(value: Array, element_type: ElementType | None) -> Array:
 
 
 def _pair_outputs(model: Model, other: Model) -> list[int | None]:
-    """Return the position of the output of another part for each output; both have Results with ascending ids."""
+    """Return the position of each output in another part. The ids of Results ascend in both."""
     ids, other_ids = ([spec.layer.id for spec in m.outputs] for m in (model, other))
     ranks = sorted(range(len(other_ids)), key=other_ids.__getitem__)
     return [ranks[sorted(ids).index(layer_id)] for layer_id in ids]

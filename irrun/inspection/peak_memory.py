@@ -1,4 +1,4 @@
-"""The peak of the memory of the process, as the operating system counts it."""
+"""The peak memory of the process, as the operating system counts it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ RESET = Path("/proc/self/clear_refs")
 
 
 class PeakMeter:
-    """Measures by how much the resident memory of the process grows at most, from now on.
+    """Measures the peak growth of the process's resident memory from now on.
 
-    Pages of mapped files count where they are read. Linux can restart the measurement. On other systems, growth below
-    an earlier peak is not known.
+    Pages of mapped files count when they are read. Linux can restart the measurement. On other systems, growth below
+    an earlier peak is unknown.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class PeakMeter:
         self._previous = read_peak()
 
     def read(self) -> int | None:
-        """Return the growth in bytes, or None if it is not known."""
+        """Return the growth in bytes, or None if it is unknown."""
         peak = read_peak()
         if peak is None or self._previous is None:
             return None
@@ -39,7 +39,7 @@ class PeakMeter:
 
 
 def read_peak() -> int | None:
-    """Return the peak of the resident memory of the process in bytes, or None if the system does not tell."""
+    """Return the peak resident memory of the process in bytes, or None if the system does not report it."""
     peak = _read_status("VmHWM")
     if peak is not None:
         return peak

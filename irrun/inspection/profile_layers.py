@@ -1,4 +1,4 @@
-"""Measurements of layers, taken from the instructions that stand for them, and sums of groups."""
+"""Measurements of layers, derived from the measurements of instructions, and sums of groups."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ __all__ = ["LayerProfile", "LayerProfiler", "merge_profiles"]
 
 @dataclass(frozen=True, kw_only=True)
 class LayerProfile:
-    """The measurements of one layer, of several that were fused, or of a group.
+    """The measurements of a layer, of fused layers, or of a group.
 
     Attributes:
-        key: The key of the layer; in a body, of all iterations. Of several layers, the one with the most operations.
+        key: The key of the layer, for all iterations if it is in a body. For several layers, the one with the most
+            operations.
         type: The type of that layer.
         layers: The keys of all layers, in order of execution.
         types: Their types.
         module: The module path of the layer.
         calls: The number of calls in a run.
-        seconds: The median of the seconds of a run, without the layers in its bodies.
+        seconds: The median time of a run in seconds, without the layers in its bodies.
         flops: The number of arithmetic operations in a run; None if a layer does not declare one.
         bytes: The bytes that are read and written in a run: variable inputs, constants and outputs. Views count as 0.
         alive: The bytes of the values that are alive while the layer runs, without weights and the inputs of the model.
-        bound: The seconds that the machine needs at least for these operations or bytes.
+        bound: The minimum time that the machine needs for these operations or bytes, in seconds.
         outputs: The types and shapes of the outputs, as text.
         implementation: The fast implementation that ran, and why; empty for the plain kernel.
         merged_excess: The sum of the excess of layers that were merged; None for a single layer.
@@ -64,7 +65,7 @@ class LayerProfile:
 
     @property
     def excess(self) -> float:
-        """The seconds above `bound`, summed over merged layers: what faster kernels could save at most."""
+        """The seconds above `bound`, summed over merged layers: the most that faster kernels could save."""
         return max(self.seconds - self.bound, 0.0) if self.merged_excess is None else self.merged_excess
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,7 +83,7 @@ class LayerProfile:
 
 
 def merge_profiles(key: str, layer_type: str, layers: Iterable[LayerProfile]) -> LayerProfile:
-    """Return the sum of layers. Layers without a number of operations count as 0, unless none has one.
+    """Return the sum of layers. Layers without a number of operations count as 0, unless no layer has one.
 
     Args:
         key: The key of the sum.
@@ -107,7 +108,7 @@ def merge_profiles(key: str, layer_type: str, layers: Iterable[LayerProfile]) ->
 
 
 class LayerProfiler:
-    """Assigns layers to the instructions that stand for them, and their measurements to the layers.
+    """Assigns layers to instructions, and the measurements of instructions to layers.
 
     Args:
         model: The model.
@@ -129,9 +130,9 @@ class LayerProfiler:
         Args:
             records: The times.
             meter: The bytes.
-            machine: What the machine can do.
+            machine: The speed of the machine.
         """
-        # Layers belong to the instructions that computed them, not to instructions that failed before.
+        # Layers belong to the instructions that computed them, not to instructions that failed earlier.
         ranked = sorted(records, key=lambda record: record.failures > 0)
         layers = self._assign_layers([record.instruction for record in ranked])
         result = {}
@@ -163,8 +164,8 @@ class LayerProfiler:
     def _assign_layers(self, instructions: Sequence[Instruction]) -> dict[int, list[Layer]]:
         """Return the layers of each instruction, each layer once.
 
-        A layer that several instructions compute belongs to the one that was made from it. Layers that no instruction
-        stands for belong to the owner of their body or to a consumer.
+        A layer that several instructions compute belongs to the instruction created from it. Layers without an
+        instruction belong to the owner of their body or to a consumer.
         """
         owners: dict[int, int] = {}
         for instruction in instructions:
@@ -202,7 +203,7 @@ class LayerProfiler:
         return None
 
     def _choose_main(self, instruction: Instruction, layers: Sequence[Layer]) -> Layer:
-        """Return the layer with the most operations of those in the same graph as the instruction."""
+        """Return the layer with the most operations in the same graph as the instruction."""
         own = [n for n in layers if any(n is m for m in list_layers(instruction))] or [instruction.layer]
         return max([instruction.layer, *own], key=lambda n: self.counter.flops.get(id(n)) or 0)
 

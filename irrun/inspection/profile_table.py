@@ -29,13 +29,13 @@ __all__ = [
 Sort = Literal["order", "time", "excess"]
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]
 
-#: Layers that are named as worth making faster.
+#: Maximum number of layers listed as worth making faster.
 MAX_CANDIDATES = 5
 #: Layers that could save at least this share of the run are worth making faster.
 MIN_SAVING = 0.01
-#: Share of the time of a run by which the sum of the layers may differ from it without a remark.
+#: Maximum difference between the sum of the layers and the time of a run without a remark, as a share.
 MAX_DEVIATION = 0.05
-#: Types of fused layers that are listed.
+#: Maximum number of listed types of fused layers.
 MAX_TYPES = 4
 
 
@@ -77,11 +77,11 @@ def make_openvino_rows(
 ) -> Rows:
     """Return the header, the rows and the titles of the columns that are aligned to the right.
 
-    Layers that only one of both runs are summed up in one row each.
+    Layers that only one of the engines runs are summed up in one row per engine.
 
     Args:
         profile: A profile with the counters of OpenVINO.
-        by: How the layers that both run are grouped.
+        by: How layers that both engines run are grouped.
         depth: As for `Profile.group`.
         sort: The order of the rows. By "excess", the layers that lose the most time against OpenVINO are first.
         top: The number of groups; None for all.
@@ -167,12 +167,12 @@ def describe_profile(profile: Profile) -> list[str]:
     if profile.unknown_flops:
         lines.append(f"FLOP count unknown: {', '.join(profile.unknown_flops)}")
     for fallback in profile.fallbacks:
-        lines.append(f"Fast kernel of {fallback.layers[-1]} failed, so that the plain one ran: {fallback.reason}")
+        lines.append(f"Fast kernel of {fallback.layers[-1]} failed, so the plain kernel ran: {fallback.reason}")
     return lines
 
 
 def describe_candidates(profile: Profile) -> list[tuple[str, str]]:
-    """Return the layers that are worth making faster: they take the most time above what the machine needs.
+    """Return the layers worth making faster: those with the most time above the machine's minimum.
 
     Args:
         profile: The profile.

@@ -1,7 +1,7 @@
-"""Profiles: where the time of a run goes, by layer, type or module.
+"""Profiles: where a run spends its time, by layer, type or module.
 
-What is measured is the program that ordinary runs execute. Its instructions may stand for several layers, which passes
-have fused. The numbers of operations belong to layers and are counted in a run with observers.
+Profiles measure the program that ordinary runs execute. An instruction may compute several layers that passes
+have fused. Numbers of operations belong to layers and are counted in a run with observers.
 """
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ Grouping = Literal["layer", "type", "module"]
 
 #: Maximum number of groups by module, unless a depth is passed.
 MAX_MODULES = 40
-#: Rows of the table that `rich` prints.
+#: Maximum number of rows in the table that `rich` prints.
 MAX_ROWS = 40
 
 
 @dataclass(frozen=True, repr=False)
 class Profile:
-    """Where the time of a run goes.
+    """Where a run spends its time.
 
     Attributes:
         model: The name of the model.
         layers: The measurements, in order of execution.
-        seconds: The median of the seconds of a run with timers.
-        executor_seconds: The median of the seconds of a run that no kernel took: the executor and the timers.
-        untimed_seconds: The median of the seconds of a run without timers.
+        seconds: The median time of a run with timers, in seconds.
+        executor_seconds: The median time outside of kernels in seconds: the executor and the timers.
+        untimed_seconds: The median time of a run without timers, in seconds.
         runs: The number of runs.
         optimized: Whether the optimized program ran.
-        machine: What the machine can do.
+        machine: The speed of the machine.
         events: The calls of the last run.
-        dropped_events: The number of calls of the last run that are not among the events.
+        dropped_events: The number of calls of the last run that were not kept as events.
         openvino: The counters of OpenVINO, or None.
         fallbacks: Instructions whose specialized kernels failed, so that the plain kernels ran.
     """
@@ -94,7 +94,7 @@ class Profile:
 
     @property
     def peak(self) -> int:
-        """The largest number of bytes that are alive at the same time, without weights and inputs."""
+        """The peak size of live values in bytes, without weights and inputs."""
         return max((layer.alive for layer in self.layers), default=0)
 
     @property
@@ -106,8 +106,8 @@ class Profile:
         """Return the measurements of groups of layers, slowest first for types, else in order of execution.
 
         Args:
-            by: What the layers of a group have in common. Groups by "layer" are the layers themselves.
-            depth: The length of the module paths; by default the longest that results in at most `MAX_MODULES` groups.
+            by: The common property of a group's layers. Groups by "layer" are the layers themselves.
+            depth: The length of the module paths; by default the longest with at most `MAX_MODULES` groups.
 
         Raises:
             InputError: `by` is not a grouping, or `depth` is not a length.
@@ -229,21 +229,21 @@ def profile(
     weights_memory: int | str | None = None,
     timeout: float | None = None,
 ) -> Profile:
-    """Measure where the time of a run goes.
+    """Measure where a run spends its time.
 
     Args:
         model: A model, a compiled model, or the path of an .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
-        runs: The number of runs that are measured after a warm-up. As many runs without timers take turns with them.
+        runs: The number of measured runs after a warm-up. They alternate with as many runs without timers.
         optimize: Whether the optimized program runs, as in ordinary runs. Not used for a compiled model.
-        against: "openvino" to measure OpenVINO too, in f32 with as many threads.
+        against: "openvino" to also measure OpenVINO, in f32 with as many threads.
         progress: Called with a description of each step.
-        precision: As for `compile_model`, like the following; not used for a compiled model.
-        jit: Whether kernels are compiled; "auto" measures compiled kernels, as models use that are compiled later.
+        precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
+        jit: Whether kernels are compiled; "auto" measures compiled kernels, as in models that are compiled later.
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
-        timeout: Seconds that each run may take.
+        timeout: Time limit of each run in seconds.
 
     Raises:
         InputError: The inputs do not match the model, OpenVINO is not installed, or an argument is invalid.
@@ -310,7 +310,7 @@ def _measure_runs(
     report: Callable[[str], None],
     timeout: float | None,
 ) -> float:
-    """Measure runs with timers, and return the median of the seconds of as many runs without them."""
+    """Measure runs with timers, and return the median time of as many runs without timers."""
     timed, plain = compiled.create_infer_request(timer), compiled.create_infer_request()
     untimed = []
     for number in range(runs + 1):

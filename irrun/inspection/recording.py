@@ -41,8 +41,8 @@ class Recorder:
         table: The keys of the model.
         store: Receives the values, with the names of their members.
         selection: The layers to record; by default all.
-        max_bytes: Bytes that all recorded values may take. Beyond them, only statistics are recorded.
-        with_inputs: Whether the inputs of selected layers are recorded too, so that the layers can be replayed.
+        max_bytes: Maximum size of all recorded values in bytes. Beyond it, only statistics are recorded.
+        with_inputs: Whether to record the inputs of selected layers, too, so that the layers can be replayed.
 
     Attributes:
         values: The recorded values in the order of execution.
@@ -101,7 +101,7 @@ class Recorder:
         seconds: float = 0.0,
         is_selected: bool = True,
     ) -> None:
-        """Record one value, unless its key is recorded already.
+        """Record one value, unless its key is already recorded.
 
         Args:
             layer: The layer that produced it.
@@ -109,7 +109,7 @@ class Recorder:
             value: The value.
             prefix: The owners of the bodies that contain the layer, with their iterations.
             seconds: The run time of the layer.
-            is_selected: Whether the value was selected, as opposed to being the input of a selected layer.
+            is_selected: Whether the value was selected, and not just an input of a selected layer.
         """
         layer_key = prefix + self.table.get_key(layer)
         key = layer_key + get_port_suffix(layer, port)
@@ -168,23 +168,23 @@ def record(
         layers: Globs for the layers to record; see `Selection`.
         types: Types of the layers to record.
         modules: Prefixes of the keys of the layers to record.
-        max_bytes: Bytes that all recorded values may take. Beyond them, only statistics are recorded.
-        with_inputs: Whether the inputs of selected layers are recorded too, so that the layers can be replayed.
-        recorded_precision: The precision that the trace states; by default the precision of the compiled model, or
+        max_bytes: Maximum size of all recorded values in bytes. Beyond it, only statistics are recorded.
+        with_inputs: Whether to record the inputs of selected layers, too, so that the layers can be replayed.
+        recorded_precision: The precision noted in the trace; by default the precision of the compiled model, or
             "declared" where it makes no difference.
         observers: Observers that are called before the values are recorded.
-        precision: As for `compile_model`, like the following; not used for a compiled model.
+        precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
-        timeout: Seconds that each run may take.
+        timeout: Time limit of each run in seconds.
 
     Returns:
         The trace.
 
     Raises:
-        InputError: The inputs do not match the model, nothing is selected, or the file cannot be written or is one that
-            the model was read from.
+        InputError: The inputs do not match the model, nothing is selected, or the file cannot be written or is a file
+            that the model was read from.
         ExecutionError: A kernel failed, or the run exceeded its time limit. The file contains the values before the
             failure and the message.
     """
@@ -262,7 +262,7 @@ class _MemoryStore:
 
 
 def _find_output_keys(model: Model, table: KeyTable) -> dict[str, str]:
-    """Return the keys of the values that are outputs of a model, by the names of the outputs."""
+    """Return the keys of a model's outputs by the names of the outputs."""
     layers = {layer.id: layer for layer in model.graph.layers}
     sources = {e.to_layer: (e.from_layer, e.from_port) for e in model.graph.edges}
     keys: dict[str, str] = {}

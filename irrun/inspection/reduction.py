@@ -1,7 +1,7 @@
 """Reduction of a model that fails to the smallest part that still fails.
 
-The values of a run are recorded, so that any set of layers can be run as a model of its own. Delta debugging finds a
-minimal set that fails. If it contains a layer with bodies, the search continues in the iterations of these.
+The values of a run are recorded, so any set of layers can run as a separate model. Delta debugging finds a
+minimal set that fails. If it contains a layer with bodies, the search continues in their iterations.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Reduction:
 
     Attributes:
         part: The part with its inputs.
-        layers_total: The number of layers of the whole model, without those that compute constants and those of
+        layers_total: The number of layers of the whole model, without layers that compute constants and layers in
             bodies.
         trials: The number of parts that were tested.
         message: How the part fails.
         condition: The condition of failure; "" for a test command.
-        against: What the part is compared with; "" if it is not.
+        against: The reference of the part, or "".
         command: The test command, or "".
-        settings: How the parts were compiled and run.
+        settings: The settings for running the parts.
     """
 
     part: Part
@@ -137,23 +137,24 @@ def reduce(
     Args:
         model: The model, or the path of its .xml file. Its run may raise an error.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
-        against: What the model is compared with: "openvino", followed by a device and a precision if required, "f64",
+        against: The reference: "openvino", followed by a device and a precision if required, "f64",
             another model, or the path of its .xml file.
-        fails: When a part fails: "nan", "inf", "error", or a condition such as "sqnr<20" or "abs>1e4"; see
-            `parse_condition`. A condition on values must hold for an output and not for an input. With `against`, the
-            default is "sqnr<60", with a lower limit for a reference of low precision, and "sqnr<120" for another model
-            of the same precision. "error" refers to the reference if it is OpenVINO, and to the model itself
-            otherwise.
-        test: A command that fails for parts that fail: its exit code is neither 0 nor 125, or a signal ends it.
+        fails: The condition under which a part fails: "nan", "inf", "error", or a condition such as "sqnr<20" or
+            "abs>1e4"; see `parse_condition`. A condition on values must hold for an output and not for an input. With
+            `against`, the default is "sqnr<60", with a lower limit for a reference of low precision, and "sqnr<120" for
+            another model of the same precision. "error" refers to the reference if it is OpenVINO, and to the model
+            itself otherwise.
+        test: A command that fails if a part fails: its exit code is neither 0 nor 125, or a signal ends it.
             {model}, {inputs} and {folder} are replaced by the paths of the .xml, the .npz and their folder. Without
-            them, the paths of the .xml and the .npz are appended. It is not run by a shell.
-        max_trials: The largest number of parts to test; None for no limit.
+            them, the paths of the .xml and the .npz are appended. No shell is involved.
+        max_trials: The maximum number of parts to test; None for no limit.
         progress: Called after each trial.
-        precision: As for `compile_model`, like the following. They apply to a reference that irrun runs, too.
+        precision: This and the following arguments are as for `compile_model`. They also apply to a reference that
+            irrun runs.
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
-        timeout: Seconds that each run may take. A run that takes longer ends the search with an error.
+        timeout: Time limit of each run in seconds. A run that takes longer ends the search with an error.
 
     Returns:
         The smallest part; None if the model does not fail.
@@ -203,7 +204,7 @@ def reduce(
 
 
 def _read_other(against: Model | str | os.PathLike[str] | None) -> Model | None:
-    """Return the other model, or None if the reference is not one."""
+    """Return the other model, or None if the reference is not a model."""
     if against is None or isinstance(against, Model):
         return against
     text = check_path("against", against, "a Model, 'f64', 'openvino', the path of an .xml file or None")
@@ -224,9 +225,9 @@ def _make_whole(model: Model, other: Model | None, arguments: list[Array]) -> Pa
 
 
 def _record_values(model: Model, arguments: list[Array], path: Path, with_probes: bool, settings: RunSettings) -> Trace:
-    """Record the values of a run, as far as it gets.
+    """Record the values of a run up to its failure.
 
-    If the model cannot be compiled, the layers that prevent it and their dependents are left out.
+    If the model cannot be compiled, the layers that prevent it and their dependents are omitted.
     """
     excluded: set[int] = set()
     while True:

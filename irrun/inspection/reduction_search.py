@@ -12,7 +12,7 @@ from irrun.ir.model import Model
 
 __all__ = ["Progress", "Search"]
 
-#: Receives the number of layers that are left, the number of layers of the model, and the number of trials.
+#: Receives the number of remaining layers, the number of layers of the model, and the number of trials.
 Progress = Callable[[int, int, int], None]
 
 #: The ids of layers that are kept or removed together.
@@ -25,12 +25,12 @@ class Search:
     Args:
         trial: Decides whether a part fails.
         whole: The whole model, which fails.
-        max_trials: The largest number of parts to test; None for no limit.
+        max_trials: The maximum number of parts to test; None for no limit.
         progress: Called after each trial.
 
     Attributes:
         best: The smallest part that fails so far.
-        message: How it fails.
+        message: How that part fails.
         trials: The number of parts that were tested.
     """
 
@@ -45,7 +45,7 @@ class Search:
         self.results: dict[tuple[str, int, frozenset[int]], bool] = {}
 
     def descend(self, frame: Frame) -> None:
-        """Reduce a graph that fails, then the bodies of a layer that is left."""
+        """Reduce a failing graph, then the bodies of a remaining layer."""
         atoms = frame.atoms
         suspects = self.trial.find_suspects(Model(frame.graph, frame.model.weights))
         suspected = [group for group in atoms if suspects.intersection(group)]
@@ -60,7 +60,7 @@ class Search:
                     return
 
     def _minimize(self, frame: Frame, atoms: list[Group]) -> list[Group]:
-        """Return a set of layers that fails, none of which can be removed.
+        """Return a minimal failing set of layers.
 
         Args:
             frame: The graph.
@@ -121,7 +121,7 @@ class Search:
         return atoms
 
     def _fails(self, frame: Frame, atoms: list[Group]) -> bool:
-        """Return whether some layers of a graph fail. A part that cannot be run does not."""
+        """Return whether some layers of a graph fail. A part that cannot run does not count as failing."""
         ids = frozenset(layer_id for group in atoms for layer_id in group)
         key = (frame.prefix, id(frame.graph), ids)
         if key not in self.results:

@@ -32,11 +32,11 @@ __all__ = ["CANNOT_TEST", "Trial", "create_trial", "find_failing_layers", "run_c
 
 Array = np.ndarray[Any, Any]
 
-#: The smallest SQNR in dB that is not a failure against another model of the same precision. Equal layers of both give
+#: Minimum SQNR in dB that is not a failure against another model of the same precision. Equal layers give
 #: equal values, since irrun runs both.
 EQUAL_SQNR = 120.0
 
-#: The exit code of a test command that cannot decide, as for `git bisect run`.
+#: The exit code of a test command that cannot decide, as in `git bisect run`.
 CANNOT_TEST = 125
 
 
@@ -44,7 +44,7 @@ class Trial(Protocol):
     """Decides whether a part fails.
 
     Attributes:
-        message: How the last part that failed did so.
+        message: How the last failing part failed.
         is_error: Whether parts fail by raising an error.
         command_text: The test command, or "".
     """
@@ -62,7 +62,7 @@ class Trial(Protocol):
         """Return whether a part fails.
 
         Raises:
-            IrrunError: It cannot be run.
+            IrrunError: The part cannot run.
         """
 
     def find_suspects(self, model: Model) -> set[int]:
@@ -76,14 +76,14 @@ def create_trial(
     test: str | Sequence[str] | None,
     settings: RunSettings = DEFAULT_SETTINGS,
 ) -> Trial:
-    """Return what decides whether a part fails.
+    """Return the object that decides whether a part fails.
 
     Args:
         against: The reference, as for `reduce`.
         other: The other model if the reference is one.
         condition: The condition of failure, or None.
         test: The test command, or None.
-        settings: How parts are compiled and run.
+        settings: The settings for running parts.
 
     Raises:
         InputError: The combination is invalid.
@@ -150,13 +150,13 @@ class _ValueTrial:
         return set()
 
     def choose_limit(self, part: Part) -> float:
-        """Return the smallest SQNR in dB that is not a failure."""
+        """Return the minimum SQNR in dB that is not a failure."""
         other = part.counterpart
         is_same = other is not None and describe_precision(part.model) == describe_precision(other)
         return EQUAL_SQNR if is_same else OUTPUT_SQNR
 
     def run_reference(self, part: Part) -> Sequence[Array | None]:
-        """Return the reference of each output; None if it does not have the output."""
+        """Return the reference of each output, or None."""
         if self.has_counterpart:
             assert part.counterpart is not None
             values = _run(part.counterpart, part.counterpart_inputs, self.settings)
@@ -183,7 +183,7 @@ class _ErrorTrial:
 
     Args:
         reference: The device and precision of OpenVINO, or None for irrun.
-        settings: How parts are compiled and run.
+        settings: The settings for running parts.
     """
 
     is_error = True
@@ -218,7 +218,7 @@ class _ErrorTrial:
                 finally:
                     openvino.close()
         except TimeLimitError:
-            raise  # the limit of the user is not a failure of the model
+            raise  # exceeding the user's limit is not a failure of the model
         except IrrunError as error:
             if isinstance(error, InputError) and error.layer is None and self.reference is not None:
                 raise  # OpenVINO is not installed
@@ -279,7 +279,7 @@ def run_command(words: Sequence[str], folder: Path) -> int:
 
 
 def find_failing_layers(model: Model, error: IrrunError) -> set[int]:
-    """Return the ids of the layers that an error names, or whose bodies contain a layer that it names.
+    """Return the ids of the layers that an error names, or that contain such a layer in their bodies.
 
     Args:
         model: The model that failed.
@@ -308,7 +308,7 @@ def _describe_difference(metrics: Metrics) -> str:
 
 
 def _identify_error(error: IrrunError) -> tuple[str, str]:
-    """Return what identifies an error: its layer, or the line of OpenVINO's source that raised it."""
+    """Return the identity of an error: its layer, or the line of OpenVINO's source that raised it."""
     source = re.search(r"src[/\\][^ :]+:\d+", error.message)
     if source and error.layer is None:
         return type(error).__name__, source[0]

@@ -1,4 +1,4 @@
-"""References that a model is compared with: other models, f64, traces and files of arrays."""
+"""References for comparisons: other models, f64, traces and files of arrays."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Reference(Protocol):
     """A source of values for the layers of a model.
 
     Attributes:
-        name: What the model is compared with.
+        name: The name of the reference.
         precision: The precision in which the values were computed.
-        epsilon: The epsilon of that precision if it is lower than the precision of the values' types, else 0.
-        is_same_runtime: Whether irrun computed the values, so that equal layers give equal values.
+        epsilon: The epsilon of that precision if it is lower than that of the values' types, else 0.
+        is_same_runtime: Whether irrun computed the values; equal layers then give equal values.
         notes: Messages for the user.
     """
 
@@ -58,7 +58,7 @@ class Reference(Protocol):
         """Return the value of an output of a layer, or None if the reference does not have it."""
 
     def get_outputs(self) -> list[Array | None]:
-        """Return the outputs of the model; None where the reference does not have one."""
+        """Return the outputs of the model, or None for outputs that the reference does not have."""
 
     def get_variable(self, name: str) -> Array | None:
         """Return the value of a variable after the run, or None if the reference does not have it."""
@@ -77,12 +77,12 @@ class ModelReference:
     """Another model, run by irrun.
 
     Args:
-        name: What the model is compared with.
-        model: The model that is compared.
-        other: The model that is the reference.
+        name: The name of the reference.
+        model: The model.
+        other: The reference model.
         arguments: The inputs of the model, in the order of its Parameters.
-        settings: How the reference is compiled and run.
-        is_f64: Whether it is computed in f64, and so are its outputs.
+        settings: The settings for running the reference.
+        is_f64: Whether the reference computes in f64, including its outputs.
 
     Attributes:
         matches: Maps the layers of the model to the layers of the reference.
@@ -153,11 +153,11 @@ class ModelReference:
         return self._spool.get(self.table.get_value_key(match.layer, port, other_scope))
 
     def get_outputs(self) -> list[Array | None]:
-        """Return the outputs of the model; None where the reference does not have one."""
+        """Return the outputs of the model, or None for outputs that the reference does not have."""
         return self._outputs
 
     def is_perturbed(self, layer: Layer, scope: Scope) -> bool:
-        """Return False: observers do not change what irrun computes."""
+        """Return False: observers do not change irrun's results."""
         return False
 
     def close(self) -> None:
@@ -171,26 +171,26 @@ def make_f64_reference(model: Model, arguments: Sequence[Array], settings: RunSe
     Args:
         model: The model.
         arguments: Its inputs, in the order of the Parameters.
-        settings: How it is run.
+        settings: The settings for running it.
     """
     return ModelReference("f64", model, model, arguments, settings, is_f64=True)
 
 
 class ArrayReference:
-    """Arrays by name: a trace, or what another framework wrote.
+    """Arrays by name: a trace, or the arrays of another framework.
 
     An array belongs to a value if its name is the key of the value or of the layer, a tensor name, or one of these
     after characters that file names cannot contain are replaced.
 
     Args:
-        name: What the model is compared with.
-        model: The model that is compared.
+        name: The name of the reference.
+        model: The model.
         names: The names of the arrays.
         read: Returns an array by its name.
         precision: The precision of the reference.
-        epsilon: The epsilon of that precision if it is lower than that of the values' types.
+        epsilon: The epsilon of that precision if it is lower than the precision of the values' types.
         outputs: The names of the arrays that are outputs of the reference, by the names of the outputs.
-        aliases: Names of the model by names of arrays, for arrays that have other names. The other order is accepted.
+        aliases: Names of arrays -> names of the model, if they differ. The reverse is accepted, too.
 
     Attributes:
         output_keys: The name of the array of each output of the model; None if the reference does not have it.
@@ -239,7 +239,7 @@ class ArrayReference:
         return None
 
     def get_outputs(self) -> list[Array | None]:
-        """Return the outputs of the model; None where the reference does not have one."""
+        """Return the outputs of the model, or None for outputs that the reference does not have."""
         return [None if key is None else self._read(key) for key in self.output_keys]
 
     def get_variable(self, name: str) -> Array | None:
@@ -261,10 +261,10 @@ class ArrayReference:
         """Do nothing: the arrays belong to the caller."""
 
     def _add_aliases(self, aliases: Mapping[str, str], names: Sequence[str]) -> None:
-        """Let names of the model stand for arrays of other names.
+        """Assign arrays to names of the model.
 
         Raises:
-            InputError: There is no such array, or no such layer or tensor.
+            InputError: The array, layer or tensor does not exist.
         """
         known = {name for spec in self._model.outputs for name in spec.names}
         for path, layer in self._table.iterate_layers():
@@ -279,7 +279,7 @@ class ArrayReference:
             self._names[ours] = theirs
 
     def _match_positions(self, names: Sequence[str]) -> None:
-        """Match arrays with outputs by position if none has a name of the model, and say so."""
+        """Match arrays with outputs by position if none has a name of the model, and add a note."""
         specs = self._model.outputs
         layers = self._table.iterate_layers()
         if len(names) != len(specs) or any(self._find_output(spec.names) for spec in specs):
@@ -294,7 +294,7 @@ class ArrayReference:
         self.notes.append(f"no array has a name of the model: outputs are matched by position ({shown})")
 
     def _match_outputs(self, outputs: Mapping[str, str]) -> list[str | None]:
-        """Return the names of the arrays of the outputs: by name, or by position where the reference lists outputs."""
+        """Return the array names of the outputs: by name, or by position if the reference lists outputs."""
         specs = self._model.outputs
         known = {name: key for name, key in outputs.items() if key in self._names}
         found = [next((known[name] for name in spec.names if name in known), None) for spec in specs]
@@ -319,7 +319,7 @@ class ArrayReference:
 
 
 def _normalize(name: str) -> str:
-    """Return a name without the prefix that PyTorch's tracer adds, as `save_outputs` writes it to a file name."""
+    """Return a name without the prefix of PyTorch's tracer, in the spelling of `save_outputs` for file names."""
     return re.sub(r"[^\w.-]+", "_", name.removeprefix("__module."))
 
 
@@ -332,8 +332,8 @@ def load_arrays(path: Path, model: Model, aliases: Mapping[str, str] | None = No
 
     Args:
         path: The file or folder.
-        model: The model that is compared.
-        aliases: Names of the model by names of arrays.
+        model: The model.
+        aliases: Names of arrays -> names of the model.
 
     Raises:
         InputError: The file cannot be read, or a name of `aliases` is unknown.
@@ -405,7 +405,7 @@ def _open_safetensors(path: Path, model: Model, aliases: Mapping[str, str] | Non
     try:
         file: Any = safe_open(path, framework="numpy")
         names = list(file.keys())
-    except Exception as error:  # safetensors defines an exception of its own
+    except Exception as error:  # safetensors defines its own exception
         raise InputError(f"cannot read {path}: {error}") from None
 
     def read(name: str) -> Array:
@@ -418,7 +418,7 @@ def _open_safetensors(path: Path, model: Model, aliases: Mapping[str, str] | Non
 
 
 def convert_arguments(model: Model, other: Model | CompiledModel, arguments: Sequence[Array]) -> list[Array]:
-    """Return the inputs of a model for another model, whose inputs may have another order and other types.
+    """Adapt the inputs of a model to another model, which may have another input order and other types.
 
     Args:
         model: The model.
@@ -444,7 +444,7 @@ def convert_arguments(model: Model, other: Model | CompiledModel, arguments: Seq
 
 
 def match_outputs(model: Model, other: Model) -> list[int | None]:
-    """Return the position of the output of another model that belongs to each output of a model.
+    """Return the position of the matching output in another model for each output of a model.
 
     Args:
         model: The model.
@@ -480,9 +480,9 @@ def make_mapping_reference(
     """Return arrays in memory as a reference.
 
     Args:
-        model: The model that is compared.
+        model: The model.
         arrays: The arrays by name.
-        aliases: Names of the model by names of arrays.
+        aliases: Names of arrays -> names of the model.
     """
     names = list(arrays)
     if isinstance(arrays, Trace):

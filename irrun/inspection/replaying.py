@@ -41,17 +41,17 @@ def replay(
         trace: The trace, or the path of its file.
         model: The model, or the path of its .xml file. It may differ from the one that was recorded.
         layer: The key of the layer, such as "conv1" or "loop[3]/lstm".
-        precision: As for `compile_model`, like the following.
+        precision: This and the following arguments are as for `compile_model`.
         threads: Number of threads.
         memory: Memory of the values of the run.
         weights_memory: Memory of decompressed weights.
-        timeout: Seconds that the run may take.
+        timeout: Time limit of the run in seconds.
 
     Returns:
         The outputs by key.
 
     Raises:
-        InputError: The layer does not exist, or the trace does not contain one of its inputs.
+        InputError: The layer does not exist, or the trace does not contain all of its inputs.
         ExecutionError: The kernel failed.
     """
     settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
@@ -91,7 +91,7 @@ def isolate_layer(
         model: The model that contains the layer.
         table: The keys of the model.
         layer: The layer, which may be in a body.
-        is_absorbed: Whether a layer becomes part of the model where it precedes the layer.
+        is_absorbed: Whether a preceding layer becomes part of the model.
 
     Returns:
         The model, with one Result per output of the layer; and the keys of the values that became its Parameters,

@@ -148,18 +148,18 @@ def save_part(
     Args:
         folder: The folder, which is created if it does not exist. Each file is written atomically.
         part: The part.
-        message: How it fails.
+        message: How the part fails.
         condition: The condition of failure, or "".
-        against: What it is compared with, or "".
+        against: The reference, or "".
         command: The test command, or "".
         with_script: Whether to write the script and the part of the other model.
-        settings: How the script compiles the models.
+        settings: The settings for compiling the models in the script.
 
     Returns:
         The files.
 
     Raises:
-        InputError: A file cannot be written, or is one that a model was read from.
+        InputError: A file cannot be written, or a model was read from it.
     """
     models = [part.model] if part.counterpart is None else [part.model, part.counterpart]
     check_not_overwriting((folder / name for name in PART_FILES), (path for model in models for path in model.files))
@@ -206,7 +206,7 @@ def _write_options(settings: RunSettings) -> str:
 
 
 def _write_script(part: Part, names: list[str], condition: str, against: str, command: str, options: str) -> str:
-    """Return the script. Names come from files, so that they are written as literals only."""
+    """Return the script. Names come from files, so they are only written as literals."""
     layers = ascii(part.keys)
     if command:
         import shlex

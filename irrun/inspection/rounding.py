@@ -1,4 +1,4 @@
-"""The rounding error of single layers, from which tolerances are derived."""
+"""The rounding error of single layers, which tolerances are derived from."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["Rounding", "RoundingEstimator", "get_basic_rounding", "get_epsilon"]
 
 Array = np.ndarray[Any, Any]
 
-#: Number of elements from which the typical magnitude of an array is estimated.
+#: Number of elements for estimating the typical magnitude of an array.
 SAMPLE = 1 << 16
-#: Runs with inputs that are changed at random.
+#: Number of runs with randomly changed inputs.
 SENSITIVITY_RUNS = 4
 
 
@@ -36,7 +36,7 @@ class Rounding:
     Attributes:
         relative: The largest error relative to the magnitude of the element, or to `magnitude` if that is larger.
         magnitude: The magnitude below which the error does not depend on the element.
-        epsilon: The distance of 1 from the next larger number of the type in which the layer computes.
+        epsilon: The distance from 1 to the next larger number in the type that the layer computes in.
     """
 
     relative: float
@@ -65,7 +65,7 @@ class Rounding:
         with np.errstate(all="ignore"):
             magnitudes = np.abs(widen(reference))
             limits = factor * np.maximum(magnitudes, self.magnitude)
-            # A number is no approximation of infinity.
+            # A finite number does not approximate infinity.
             return np.where(np.isfinite(magnitudes) & ~np.isnan(limits), limits, 0.0)
 
 
@@ -184,7 +184,7 @@ def _bind(layer: Layer, count: int) -> tuple[Operation, dict[str, Any]] | None:
 
 
 def get_basic_rounding(value: Array, epsilon: float) -> Rounding:
-    """Return the rounding error of an output whose layer only rounded its result.
+    """Return the rounding error of an output if the layer only rounded its result.
 
     Args:
         value: The output.
@@ -208,7 +208,7 @@ def _estimate_output(value: Array, exact: Array | None, epsilon: float) -> Round
 
 
 def _find_typical_magnitude(magnitudes: Array) -> float:
-    """Return the lower quartile of the magnitudes that are finite and not 0."""
+    """Return the lower quartile of the finite nonzero magnitudes."""
     flat = magnitudes.reshape(-1)
     sample = flat[:: max(1, flat.size // SAMPLE)]
     sample = sample[np.isfinite(sample) & (sample > 0)]
@@ -225,7 +225,7 @@ def is_float_array(value: Array) -> bool:
 
 
 def get_epsilon(dtype: np.dtype[Any]) -> float:
-    """Return the distance of 1 from the next larger number of a floating-point type; 0 for other types.
+    """Return the distance from 1 to the next larger number of a floating-point type; 0 for other types.
 
     Args:
         dtype: The type.

@@ -1,7 +1,7 @@
 """Saturation of int8 kernels: without VNNI, processors add two products of u8 and i8 in 16 bits, which saturate.
 
-x86 multiplies u8 by i8 with `vpmaddubsw`. OpenVINO's CPU plugin uses it for convolutions and products whose weights
-take all 8 bits, with pairs of consecutive input channels.
+x86 multiplies u8 by i8 with `vpmaddubsw`. OpenVINO's CPU plugin uses it for convolutions and products with weights
+of full 8 bits, for pairs of consecutive input channels.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ __all__ = ["EXPLAINED_DB", "SaturationCheck", "find_quantizer"]
 
 Array = np.ndarray[Any, Any]
 
-#: Saturation explains an error that it reduces by this number of dB.
+#: Saturation explains an error if it reduces the error by this many dB.
 EXPLAINED_DB = 10.0
-#: Products of codes that are computed for one layer at most; others stay unexplained.
+#: Maximum number of products of codes per layer; larger layers stay unexplained.
 MAX_PRODUCTS = 1 << 31
 #: Relative distance of a value from a multiple of its scale that counts as rounding.
 ROUNDING = 1e-3
-#: Layers that a value may pass between its quantizer and the product, which keep its scale.
+#: Layers that keep the scale of a value, and may lie between its quantizer and the product.
 PASSING = frozenset(("MaxPool", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Relu", "ReLU"))
 
 
 class SaturationCheck:
-    """Computes what saturation of pairs of products gives for quantized convolutions and products of matrices.
+    """Computes quantized convolutions and matrix products with saturated pairs of products.
 
     Args:
         connections: The connections of the model.
@@ -74,7 +74,7 @@ class SaturationCheck:
         )
 
     def _find_scale(self, layer: Layer) -> float | None:
-        """Return the scale of the first input, if a FakeQuantize gives it 256 levels from 0."""
+        """Return the scale of the first input, if a FakeQuantize quantizes it to 256 levels from 0."""
         connections = self._connections.get(layer)
         current = find_quantizer(connections, layer)
         if current is None or str(current.attributes.get("levels")) != "256":
@@ -87,7 +87,7 @@ class SaturationCheck:
 
 
 def find_quantizer(connections: Connections, layer: Layer) -> Layer | None:
-    """Return the FakeQuantize whose value is the first input of a layer, past layers that keep its scale, or None.
+    """Return the FakeQuantize of a layer's first input, looking through layers that keep its scale, or None.
 
     Args:
         connections: The connections of the graph.
@@ -103,7 +103,7 @@ def find_quantizer(connections: Connections, layer: Layer) -> Layer | None:
 
 
 def _find_codes(values: Array, scale: Array, low: int, high: int) -> Array | None:
-    """Return values as multiples of their scale, or None if they are none."""
+    """Return values as multiples of their scale, or None if they are not multiples."""
     with np.errstate(all="ignore"):
         exact = values / scale
         codes = np.round(exact)
@@ -114,9 +114,9 @@ def _find_codes(values: Array, scale: Array, low: int, high: int) -> Array | Non
 
 
 def _find_weight_codes(weights: Array) -> tuple[Array, Array] | None:
-    """Return codes and scales of weights whose rows are multiples of a scale each, in 8 bits.
+    """Return 8-bit codes and scales of weights, if each row consists of multiples of a scale.
 
-    The largest code of a row is unknown. It is the first from 127 down of which all elements are multiples.
+    The largest code of a row is unknown. It is the first number from 127 down that makes all elements multiples.
     """
     codes = np.zeros(weights.shape, np.int32)
     scales = np.ones(len(weights))
@@ -135,7 +135,7 @@ def _find_weight_codes(weights: Array) -> tuple[Array, Array] | None:
 
 
 def _sum_excess(weights: Array, columns: Array) -> Array | None:
-    """Return by how much saturated sums of pairs change the products, in units of the scale of the columns.
+    """Return how much saturated sums of pairs change the products, in units of the columns' scale.
 
     Args:
         weights: Rows of weights, of shape [outputs, channels, positions].
@@ -159,7 +159,7 @@ def _sum_excess(weights: Array, columns: Array) -> Array | None:
 
 
 def _multiply(layer: Layer, codes: Array, weights: Array) -> Array | None:
-    """Return by how much saturation changes a product of matrices with constant weights."""
+    """Return how much saturation changes a matrix product with constant weights."""
     if weights.ndim != 2 or codes.ndim < 2 or str(layer.attributes.get("transpose_a", "false")).lower() == "true":
         return None
     is_transposed = str(layer.attributes.get("transpose_b", "false")).lower() == "true"
@@ -172,7 +172,7 @@ def _multiply(layer: Layer, codes: Array, weights: Array) -> Array | None:
 
 
 def _convolve(layer: Layer, codes: Array, weights: Array) -> Array | None:
-    """Return by how much saturation changes a convolution with explicit padding."""
+    """Return how much saturation changes a convolution with explicit padding."""
     rank = weights.ndim - 2
     names = ("strides", "dilations", "pads_begin", "pads_end")
     numbers = [[int(v) for v in str(layer.attributes.get(name, "")).split(",") if v.strip()] for name in names]

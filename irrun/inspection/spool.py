@@ -1,4 +1,4 @@
-"""Values in a temporary file, so that a run of any size takes little memory."""
+"""Values in a temporary file, so that runs of any size need little memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Spool"]
 
 Array = np.ndarray[Any, Any]
 
-#: Bytes that are kept in memory before a file is used.
+#: Maximum size in memory before a file is used, in bytes.
 MEMORY = 256 << 20
 
 

@@ -22,9 +22,9 @@ __all__ = ["OWNER", "StaticDifferences"]
 
 Array = np.ndarray[Any, Any]
 
-#: Reasons that are shown for a layer at most.
+#: Maximum number of reasons shown per layer.
 MAX_REASONS = 3
-#: What reasons start with that concern the owner of the body that contains a layer.
+#: Prefix of reasons that concern the owner of the body that contains a layer.
 OWNER = "its body: "
 
 
@@ -48,7 +48,7 @@ class StaticDifferences:
 
     @property
     def has_other_variables(self) -> bool:
-        """Whether both models give their variables other names, so that values cannot be assigned."""
+        """Whether the models name their variables differently, so that values cannot be assigned."""
         if self.reference is None:
             return False
         names = [
@@ -109,7 +109,7 @@ class StaticDifferences:
         return None if match is None else match.layer
 
     def compare_constant_layers(self) -> list[LayerComparison]:
-        """Compare the layers that compute constants and have other attributes or inputs than their match."""
+        """Compare layers that compute constants and differ from their match in attributes or inputs."""
         if self.reference is None:
             return []
         layers = []
@@ -129,7 +129,7 @@ class StaticDifferences:
         return layers
 
     def _has_other_order(self, layer: Layer, other: Layer) -> bool:
-        """Return whether two layers have the same inputs in another order."""
+        """Return whether two layers have the same inputs in a different order."""
         names = [n.name for n in self.connections.get(layer).find_producers(layer)]
         other_names = [n.name for n in self.other_connections.get(other).find_producers(other)]
         return names != other_names and sorted(names) == sorted(other_names)
@@ -155,7 +155,7 @@ def _find_constants(keys: KeyTable, table: ConnectionTable, layer: Layer, is_out
 
 
 def _find_outer(keys: KeyTable, table: ConnectionTable, layer: Layer) -> list[Layer]:
-    """Return the layers outside a body that a Parameter gets its first value from."""
+    """Return the layers outside a body that provide the first value of a Parameter."""
     owner = keys.get_owner(layer)
     if owner is None:
         return []

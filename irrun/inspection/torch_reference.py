@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Module(Protocol):
-    """What a PyTorch module has, or the module of an exported program."""
+    """The interface of a PyTorch module, or of an exported program's module."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the module."""
@@ -44,15 +44,15 @@ def _is_program(reference: object) -> bool:
 
 
 class TorchReference(ArrayReference):
-    """A PyTorch module whose submodules pass their outputs through forward hooks.
+    """A PyTorch module. Forward hooks collect the outputs of its submodules.
 
-    The output of a submodule belongs to the layer that alone passes values of the submodule on, if both have the same
-    shape. Submodules that run more than once are left out. Of an exported program, only the outputs are compared,
-    since it has no submodules that run.
+    The output of a submodule belongs to the only layer that passes values out of the submodule, if both have the same
+    shape. Submodules that run more than once are omitted. For an exported program, only the outputs are compared,
+    since its submodules do not run.
 
     Args:
-        module: The module, which runs as it is (`eval()` is up to the caller), or the exported program.
-        model: The model that is compared.
+        module: The module, which runs unchanged (calling `eval()` is up to the caller), or the exported program.
+        model: The model.
         arguments: The inputs of the model, in the order of the Parameters.
 
     Raises:
@@ -76,7 +76,7 @@ class TorchReference(ArrayReference):
         outputs = {name: name for name in names}
         super().__init__(title, model, list(self._arrays), self._arrays.__getitem__, outputs=outputs)
         if getattr(self._module, "training", False):
-            self.notes.append("the PyTorch module is in training mode; eval() changes that")
+            self.notes.append("the PyTorch module is in training mode; call eval() for inference mode")
 
     def _run(self, arguments: Sequence[Array]) -> None:
         values: dict[str, list[Any]] = {}
@@ -103,7 +103,7 @@ class TorchReference(ArrayReference):
                     result = self._module(**dict(zip(names, tensors, strict=True)))
                 else:
                     result = self._module(*tensors)
-        except Exception as error:  # modules are programs of users
+        except Exception as error:  # modules are user programs
             raise ExecutionError(f"the PyTorch module cannot run the inputs: {error}") from error
         finally:
             for handle in handles:
@@ -122,7 +122,7 @@ class TorchReference(ArrayReference):
             self._arrays[f"output {i}"] = _to_array(tensor)
 
     def advance(self, arguments: Sequence[Array]) -> None:
-        """Run the next inputs of the session. The module keeps what state it has."""
+        """Run the next inputs of the session. The module keeps its state."""
         self._run(arguments)
 
 
@@ -136,6 +136,6 @@ def _list_tensors(value: Any) -> list[Any]:
 
 
 def _to_array(tensor: Any) -> Array:
-    """Return the elements of a tensor; bfloat16, which NumPy lacks, as f32."""
+    """Return the elements of a tensor. NumPy does not have bfloat16, so it becomes f32."""
     tensor = tensor.detach().cpu()
     return np.asarray((tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy())

@@ -22,7 +22,7 @@ __all__ = ["Trace", "TraceReport", "TracedValue"]
 
 Array = np.ndarray[Any, Any]
 
-#: Values that notebooks show.
+#: Maximum number of values in notebooks.
 MAX_ROWS = 40
 
 
@@ -131,7 +131,7 @@ class Trace(Mapping[str, Array]):
         """Return the inputs of the model, in the order of the Parameters.
 
         Raises:
-            InputError: The trace does not contain one of them.
+            InputError: The trace does not contain all inputs.
         """
         return [self[key] for key in self.input_keys]
 
@@ -167,7 +167,7 @@ class Trace(Mapping[str, Array]):
     def report(
         self, model: Model | str | os.PathLike[str] | None = None, *, height: int = 800, channels: str = "BGR"
     ) -> TraceReport:
-        """Return a page that shows the graph and the values; notebooks display it.
+        """Return a page with the graph and the values; notebooks display it.
 
         Args:
             model: The model that was run; by default the file that the trace names.

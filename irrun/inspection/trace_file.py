@@ -31,7 +31,7 @@ FORMAT = "irrun-trace"
 VERSION = 1
 #: Maximum number of bytes of `index.json`.
 MAX_INDEX = 1 << 28
-#: Maximum number of dimensions of a value, that of NumPy.
+#: Maximum number of dimensions of a value, as in NumPy.
 MAX_RANK = 64
 
 
@@ -42,7 +42,7 @@ class TraceWriter:
         file: The file, open for writing.
 
     Attributes:
-        archive: The zip archive, which the caller closes.
+        archive: The zip archive; the caller closes it.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -93,7 +93,7 @@ class TraceReader:
             stack.pop_all()
 
     def to_trace(self) -> Trace:
-        """Return the trace, which closes the file when it is closed."""
+        """Return the trace. Closing the trace closes the file."""
         trace = Trace(self.index, self.values, self.read, self.path)
         trace._close = self.archive.close
         return trace
@@ -123,7 +123,7 @@ class TraceReader:
             raise InputError(f"expected an index.json of at most {MAX_INDEX} bytes, found {info.file_size}")
         index = json.loads(self.archive.read(info))
         if not isinstance(index, dict) or index.get("format") != FORMAT or not isinstance(index.get("values"), list):
-            raise InputError("index.json is not that of a trace")
+            raise InputError("index.json does not belong to a trace")
         if index.get("version") != VERSION:
             raise InputError(f"expected version {VERSION} of the format, found {index.get('version')!r}")
         kinds = {"model": dict, "versions": dict, "inputs": list, "outputs": dict}
@@ -157,7 +157,7 @@ class TraceReader:
                 shape, dtype = _read_header(file, value, element_type)
                 size = math.prod(shape) * dtype.itemsize
                 if file.tell() + size != info.file_size:
-                    raise InputError(f"{value.key!r} takes {info.file_size} bytes, which is not the size of its shape")
+                    raise InputError(f"{value.key!r} takes {info.file_size} bytes, which does not fit its shape")
                 data = file.read(size)
             array = np.frombuffer(bytearray(data), dtype).reshape(shape)
             return _decode(array, element_type)
@@ -232,7 +232,7 @@ def _parse_value(entry: Any) -> TracedValue:
 
 
 def _encode(value: Array) -> Array:
-    """Return a value as an array of a type that .npy files support, without changing its bits."""
+    """View a value as an array of a type that .npy files support, with the same bits."""
     element_type = ElementType.of(value.dtype)
     if element_type.kind == "string":
         return value.astype(np.str_)

@@ -1,4 +1,4 @@
-"""Verdicts: what the errors of a layer mean."""
+"""Verdicts: the meaning of a layer's errors."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ Array = np.ndarray[Any, Any]
 
 #: All verdicts, with their meanings.
 VERDICTS = {
-    "adds": "The layer itself computes something else than the reference.",
+    "adds": "The layer itself computes different values than the reference.",
     "inherits": "The layer agrees, but its inputs have an error.",
     "amplifies": "The layer agrees, but the error of its inputs grows at least tenfold in it.",
-    "ill-conditioned": "The layer is inaccurate in this precision, as rounding errors of its inputs explain.",
+    "ill-conditioned": "The layer is inaccurate in this precision; rounding errors of its inputs explain it.",
     "one level": "A few elements of a FakeQuantize lie on the edge of two levels, or of a conversion of two integers.",
     "near zero": "The error is smaller than the rounding errors of the inputs.",
-    "perturbed": "Reading the value changed what the reference computes.",
+    "perturbed": "Reading the value changed the results of the reference.",
     "exact": "The layer agrees up to the rounding of its own arithmetic.",
 }
 
 #: An error that grows by this factor is amplified.
 AMPLIFICATION = 10.0
-#: A layer is ill-conditioned if its error is this many times that of rounding.
+#: A layer is ill-conditioned if its error is this multiple of the rounding error.
 ILL_CONDITIONED = 1000.0
-#: Outputs of the model agree if their SQNR in dB is at least this.
+#: Minimum SQNR in dB for outputs of the model to agree.
 OUTPUT_SQNR = 60.0
-#: The limit for references of low precision: an error of this multiple of their epsilon.
+#: The limit for references of low precision, as a multiple of their epsilon.
 OUTPUT_FACTOR = 8.0
-#: The largest fraction of elements on the edge of two levels.
+#: Maximum fraction of elements on the edge of two levels.
 EDGE_FRACTION = 0.01
 #: A number this many roundings from an integer is on the edge of two integers.
 EDGE_ROUNDING = 64.0
@@ -62,20 +62,20 @@ class LayerErrors:
         layer: The layer.
         scope: The layers whose bodies contain it, each with its iteration.
         key: The key of the layer.
-        matched_by: How it was matched.
-        factor: The multiple of its rounding error that is tolerated.
+        matched_by: How the layer was matched.
+        factor: The tolerance as a multiple of its rounding error.
         rounding: The rounding error of each output.
-        own: The own error of each output that the reference has.
-        accumulated: The accumulated error of each output that the reference has.
-        has_own_excess: Whether an own error exceeds what rounding the result explains.
-        has_wrong_kernel: Whether the layer differs from itself in f64, with which the reference agrees, by more than
+        own: The own error of each output in the reference.
+        accumulated: The accumulated error of each output in the reference.
+        has_own_excess: Whether an own error is too large to come from rounding the result.
+        has_wrong_kernel: Whether the reference agrees with the layer in f64, but the layer differs from it by more than
             rounding explains.
-        explanation: What explains the own error if both models are equal, or "".
+        explanation: The explanation of the own error if both models are equal, or "".
         is_near_zero: Whether all own errors are smaller than the rounding errors of the inputs.
-        is_one_level: Whether all own errors occur in FakeQuantize, at the edge of two levels, or where numbers are
+        is_one_level: Whether all own errors occur on the edge of two levels of a FakeQuantize, or where numbers are
             converted to integers.
-        exceeds_level: Whether a quantizer has an error of more than one level, which rounding does not explain.
-        has_type_change: Whether the element type differs, other than in the width of a floating-point type.
+        exceeds_level: Whether a quantizer has an error of more than one level that rounding does not explain.
+        has_type_change: Whether the element type differs by more than the width of a floating-point type.
         input_error: The largest relative accumulated error of its inputs.
     """
 
@@ -97,11 +97,11 @@ class LayerErrors:
     input_error: float = 0.0
 
     def get_worst_own(self) -> Metrics:
-        """Return the own error of the output with the largest one."""
+        """Return the largest own error of the outputs."""
         return _find_worst(self.own)
 
     def get_worst_accumulated(self) -> Metrics:
-        """Return the accumulated error of the output with the largest one."""
+        """Return the largest accumulated error of the outputs."""
         return _find_worst(self.accumulated)
 
     def get_relative_error(self) -> float:
@@ -119,8 +119,8 @@ def choose_verdict(errors: LayerErrors, is_perturbed: bool, is_f64: bool, is_cha
 
     Args:
         errors: Its errors.
-        is_perturbed: Whether reading its value changed what the reference computes.
-        is_f64: Whether the reference is the same model in f64, which differs by rounding only.
+        is_perturbed: Whether reading its value changed the results of the reference.
+        is_f64: Whether the reference is the same model in f64, so that only rounding differs.
         is_changed: Whether an attribute or a constant of the layer differs from the reference.
     """
     own_is_exact = all(m.is_exact for m in errors.own)
@@ -157,7 +157,7 @@ def _choose_accumulated_verdict(errors: LayerErrors) -> str:
 
 
 def get_ordinary_sqnr(roundings: Sequence[Rounding]) -> float:
-    """Return the SQNR in dB that rounding leaves in a layer that is not ill-conditioned.
+    """Return the SQNR in dB of a well-conditioned layer with rounding errors.
 
     Args:
         roundings: The rounding errors of its outputs.
@@ -188,7 +188,7 @@ def is_near_zero(
         value: The output.
         expected: The reference.
         rounding: Its rounding error.
-        factor: The multiple of the rounding error that is tolerated.
+        factor: The tolerance as a multiple of the rounding error.
         inputs: The inputs of the layer.
     """
     if value.shape != expected.shape or rounding is EXACT or not value.size or not is_float_array(expected):
@@ -212,7 +212,7 @@ def is_near_zero(
 def is_one_level(layer: Layer, inputs: Sequence[Array | None], value: Array, expected: Array) -> bool:
     """Return whether two outputs of a quantizer differ by one level, in a few elements only.
 
-    So may numbers that are converted to integers, in elements on the edge of two integers.
+    Numbers converted to integers may also differ, in elements on the edge of two integers.
 
     Args:
         layer: The layer.
@@ -241,7 +241,7 @@ def exceeds_level(layer: Layer, inputs: Sequence[Array | None], value: Array, ex
 
 
 def _is_on_edge(layer: Layer, inputs: Sequence[Array | None], value: Array, expected: Array) -> bool:
-    """Return whether numbers that are converted to integers differ by 1 where they are integers but for rounding."""
+    """Return whether numbers converted to integers differ by 1, where they are within rounding of an integer."""
     x = inputs[0] if inputs else None
     if x is None or not registry.get_card(layer.type, layer.version).converts or not is_float_array(x):
         return False
@@ -257,7 +257,7 @@ def _is_on_edge(layer: Layer, inputs: Sequence[Array | None], value: Array, expe
 def _count_levels(
     layer: Layer, inputs: Sequence[Array | None], value: Array, expected: Array
 ) -> tuple[bool, int] | None:
-    """Return whether outputs of a quantizer differ by at most one level, and in how many elements; None for others."""
+    """Return whether outputs of a quantizer differ by at most one level, and in how many elements; else None."""
     if value.shape != expected.shape or len(inputs) < 5:
         return None
     if not registry.get_card(layer.type, layer.version).quantizes:

@@ -1,4 +1,4 @@
-"""Weights of quantized models with one scale for each output channel, in place of one for the whole tensor."""
+"""Weights of quantized models with one scale for each output channel, instead of one for the whole tensor."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["use_channel_scales"]
 
 Array = np.ndarray[Any, Any]
 
-#: The largest code of symmetric weights of 8 bits.
+#: The largest code of symmetric 8-bit weights.
 LARGEST = 127
 
 
 def use_channel_scales(quantized: Model, exact: Model) -> tuple[Model, int]:
-    """Quantize weights that have one scale again, to 8 bits with a scale for each output channel.
+    """Requantize weights with a single scale to 8 bits, with a scale for each output channel.
 
     Args:
-        quantized: The quantized model, which is not changed.
+        quantized: The quantized model; it is not modified.
         exact: The floating-point model.
 
     Returns:
-        The model, and the number of layers whose weights changed.
+        The model, and the number of layers with changed weights.
     """
     graph = quantized.graph
     connections, table, exact_table = Connections(graph), KeyTable(quantized), KeyTable(exact)
@@ -69,7 +69,7 @@ def use_channel_scales(quantized: Model, exact: Model) -> tuple[Model, int]:
 
 
 def _find_channel_axes(layer: Layer) -> tuple[int, ...]:
-    """Return the axes of the weights that count output channels; () for layers without weights."""
+    """Return the output channel axes of the weights; () for layers without weights."""
     card = registry.get_card(layer.type, layer.version)
     if card.convolves:
         return (0, 1) if card.has_groups else (0,)
@@ -86,7 +86,7 @@ def _find_weights(connections: Connections, layer: Layer) -> Layer | None:
 
 
 def _has_one_scale(connections: Connections, weights: Layer) -> bool:
-    """Return whether weights are quantized with scales that have one element."""
+    """Return whether weights are quantized with scalar scales."""
     sizes: list[int] = []
     stack, seen = [weights], {weights.id}
     while stack:
@@ -102,7 +102,7 @@ def _has_one_scale(connections: Connections, weights: Layer) -> bool:
 
 
 def _compute(table: KeyTable, layer: Layer) -> Array | None:
-    """Return a value that depends on constants only, or None if it cannot be computed."""
+    """Compute a value that depends on constants only; None if that fails."""
     if layer.constant is not None:
         return layer.constant.to_array()
     part, keys = isolate_layer(Model(Graph(), Weights()), table, layer)

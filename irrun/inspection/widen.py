@@ -1,4 +1,4 @@
-"""Attributes of layers in which every floating-point type is replaced by f64."""
+"""Attributes of layers with every floating-point type replaced by f64."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_accuracy_over_a_folder_is_the_target(tmp_path, capsys):
     lines = out.split("\n\n")[-1].splitlines()
     assert lines[0] == f"layers to keep in floating point; the outputs now have an accuracy of {accuracy:.4f}:"
     assert re.fullmatch(r"  m \(MatMul\): 1\.0000", lines[1])
-    assert "the floating-point model has 1.0000" in lines
+    assert "the floating-point model reaches 1.0000" in lines
     code, _, err = call(capsys, *arguments, "--labels", tmp_path / "labels.csv")
     assert (code, "--labels requires --cure or --until" in err) == (2, True)
     (tmp_path / "labels.csv").write_text("00.npy,1")

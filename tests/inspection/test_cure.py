@@ -458,7 +458,7 @@ def test_accuracy_with_labels_is_the_target():
     assert cure.initial_db < 0.75
     assert cure.steps[-1].sqnr_db == 0.75
     assert cure.held_out_db == pytest.approx((measure_accuracy(quantized, [4]), 1.0))
-    assert "the floating-point model has 0.7500" in cure.advice
+    assert "the floating-point model reaches 0.7500" in cure.advice
     with pytest.raises(irrun.InputError, match="labels has 5 elements, expected one for each of 4 runs"):
         find_cure(exact, quantized, sets[:4], 1, labels=labels)
     with pytest.raises(irrun.InputError, match="found 3 labels for an output with 4 rows of scores"):

@@ -150,7 +150,7 @@ def test_bfloat16_and_training_mode_are_handled(torch):
     module.function, module.training = run, True
     result = compare(make_network(), module, X)
     assert result.agrees
-    assert "the PyTorch module is in training mode; eval() changes that" in result.notes
+    assert "the PyTorch module is in training mode; call eval() for inference mode" in result.notes
 
 
 def test_modules_that_fail_are_reported(torch):

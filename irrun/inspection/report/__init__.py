@@ -1,4 +1,4 @@
-"""Reports: one HTML file in which a model, its values, its times and its errors can be looked at."""
+"""Reports: one HTML file that shows a model, its values, its times and its errors."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def make_report(
         model: The model, or the path of its .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         trace: Recorded values to show; by default the model runs.
-        against: What the model is compared with, as for `compare`; None for no comparison.
-        comparison: The comparison, if it exists already.
+        against: The reference, as for `compare`; None for no comparison.
+        comparison: The comparison, if it already exists.
         channels: The order of the channels of images: "BGR" or "RGB".
         observers: Observers that are called first, in all runs.
-        precision: As for `compile_model`, like the following; not used for a compiled model.
+        precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
-        jit: Whether the run that is measured uses compiled kernels.
-        timeout: Seconds that each run may take.
-        tensor_bytes: Compressed bytes of full values, which the page draws and offers for download.
-        other: A model that is shown beside the model, and with which it is compared if there are inputs.
+        jit: Whether the measured run uses compiled kernels.
+        timeout: Time limit of each run in seconds.
+        tensor_bytes: Limit for full values in compressed bytes; the page draws them and offers them for download.
+        other: A model to show next to the model and, with inputs, to compare it with.
 
     Returns:
         The page as HTML. If the run failed, it shows the error and the values before it.

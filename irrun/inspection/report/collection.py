@@ -23,15 +23,15 @@ __all__ = ["Collector", "collect_trace", "format_scope"]
 
 Array = np.ndarray[Any, Any]
 
-#: Maximum number of iterations of one body whose values are shown.
+#: Maximum number of iterations of one body with shown values.
 MAX_ITERATIONS = 200
-#: Maximum number of values that are shown.
+#: Maximum number of shown values.
 MAX_VALUES = 30_000
-#: Bytes of the pixels of all pictures.
+#: Maximum size of the pixels of all pictures in bytes.
 MAX_PICTURE_BYTES = 1_200_000
-#: Bytes of constants whose statistics are computed without a run.
+#: Maximum size of constants with statistics in a report without a run, in bytes.
 MAX_CONSTANT_BYTES = 1 << 30
-#: Elements of constants that statistics are of without a run, at about this many even distances.
+#: Number of evenly spaced elements for statistics of constants in a report without a run.
 MAX_SAMPLES = 1 << 18
 #: Maximum number of images: of inputs and outputs.
 MAX_IMAGES = 12
@@ -44,15 +44,15 @@ class Collector:
         structure: The layers of the model.
         max_iterations: Maximum number of iterations of one body.
         max_values: Maximum number of values.
-        tensor_bytes: Compressed bytes of full values.
+        tensor_bytes: Limit for full values in compressed bytes.
 
     Attributes:
         max_iterations: Maximum number of iterations of one body.
-        records: What is known about a layer, by its number and by its iterations: "", "3", "3,0".
+        records: The description of a layer, by its number and by its iterations: "", "3", "3,0".
         iterations: The number of iterations of each graph, by its owner's number and the owner's iterations.
         pictures: The pictures.
-        compared: Pictures of values beside a reference's.
-        tensors: Full values.
+        compared: Pictures of values next to the reference's.
+        tensors: The full values.
         omitted_values: The number of values that were omitted because of `max_values`.
         omitted_iterations: Whether iterations were omitted because of `max_iterations`.
     """
@@ -82,7 +82,7 @@ class Collector:
     def __call__(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> None:
-        """Summarize the outputs of a layer, and its inputs that no layer outputs in this run."""
+        """Summarize the outputs of a layer, and inputs that no layer computes in this run."""
         tag = format_scope(scope)
         if not self._count_iterations(scope):
             return
@@ -108,7 +108,7 @@ class Collector:
     def add_description(
         self, layer: Layer, tag: str, port: int, seconds: float, description: Mapping[str, Any], value: Array | None
     ) -> None:
-        """Add one output of a layer, of which the elements may be unknown.
+        """Add one output of a layer. Its elements may be unknown.
 
         Args:
             layer: The layer.
@@ -145,7 +145,7 @@ class Collector:
         return iteration < self.max_iterations
 
     def collect_constants(self) -> None:
-        """Add values of constants without a run, as many as fit into `MAX_CONSTANT_BYTES`; samples of large ones."""
+        """Add values of constants without a run, up to `MAX_CONSTANT_BYTES`. Large constants are sampled."""
         remaining = MAX_CONSTANT_BYTES
         for layer in self.structure.layers:
             constant = layer.constant
@@ -169,12 +169,12 @@ class Collector:
         record["outputs"] = [summary]
 
     def keep_constants(self) -> None:
-        """Keep the full values of constants as far as other values leave room for them."""
+        """Keep the full values of constants if there is room after other values."""
         for value, summary in self._constants:
             self.tensors.add(value, summary)
 
     def describe_omissions(self) -> list[str]:
-        """Return notes about what the report does not contain."""
+        """Return notes about omitted contents."""
         notes = []
         if self.omitted_iterations:
             notes.append(f"Only the first {self.max_iterations} iterations of each body are shown.")
@@ -197,7 +197,7 @@ class Collector:
         return is_shown
 
     def _add_input(self, source: Layer, port: int, value: Array, tag: str) -> None:
-        """Add the value of a constant, or of a Parameter of a body, which observers do not see as outputs."""
+        """Add the value of a constant or of a body's Parameter; observers do not see these as outputs."""
         number = self.structure.numbers.get(id(source))
         if number is None:
             return

@@ -1,4 +1,4 @@
-"""The data of a report: what a run computed, how long it took, and how far it is from a reference."""
+"""The data of a report: the values of a run, its times, and its errors against a reference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["Report", "Source", "collect_report"]
 
 Array = np.ndarray[Any, Any]
 
-#: What a report can be made of.
+#: The sources of a report.
 Source = Model | CompiledModel | str | os.PathLike[str]
 
 
@@ -50,7 +50,7 @@ class Report:
         error: The error that ended the run, or None. The report contains the values before it.
         channels: The order of the channels of images: "BGR" or "RGB".
         notes: Messages for the reader.
-        other: The layers of a model that is shown beside the model, or None.
+        other: The layers of a model to show next to the model, or None.
         has_run: Whether the model ran, or values were recorded.
     """
 
@@ -66,7 +66,7 @@ class Report:
 
     @property
     def title(self) -> str:
-        """The name of the file, and that of the model if it says more."""
+        """The name of the file, and the name of the model if it adds information."""
         names = name_model(self.structure.model)
         return " · ".join(names if self.other is None else [names[0], name_model(self.other.model)[0]])
 
@@ -135,21 +135,21 @@ def collect_report(
         model: The model, or the path of its .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         trace: Recorded values to show; by default the model runs.
-        against: What the model is compared with, as for `compare`; None for no comparison.
-        comparison: The comparison, if it exists already.
+        against: The reference, as for `compare`; None for no comparison.
+        comparison: The comparison, if it already exists.
         channels: The order of the channels of images: "BGR" or "RGB".
         observers: Observers that are called first, in all runs.
-        precision: As for `compile_model`, like the following; not used for a compiled model.
+        precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
         threads: Number of threads.
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
-        jit: Whether the run that is measured uses compiled kernels.
-        timeout: Seconds that each run may take.
-        tensor_bytes: Compressed bytes of full values, which the page draws and offers for download.
-        other: A model that is shown beside the model, and with which it is compared if there are inputs.
+        jit: Whether the measured run uses compiled kernels.
+        timeout: Time limit of each run in seconds.
+        tensor_bytes: Limit for full values in compressed bytes; the page draws them and offers them for download.
+        other: A model to show next to the model and, with inputs, to compare it with.
 
     Returns:
-        The data. If the run failed, they contain the error and the values before it.
+        The data. If the run failed, it contains the error and the values before it.
 
     Raises:
         InputError: The inputs do not match the model, or the reference does not exist.
@@ -208,7 +208,7 @@ def _add_expected(
     observers: Sequence[Observer],
     settings: RunSettings,
 ) -> None:
-    """Run the model again beside the values of the reference, which `compare` does not keep."""
+    """Run the model again next to the reference, since `compare` does not keep the reference's values."""
     causes = report.comparison.causes if report.comparison is not None else []
     preferred = {find_number(report.structure, cause.key) for cause in causes}
     try:

@@ -1,4 +1,4 @@
-"""Values of a reference beside the model's: statistics, maps of both and of their difference, and points."""
+"""Values of a reference next to the model's: statistics, maps of both and of their difference, and points."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["ExpectedValues", "make_points"]
 
 Array = np.ndarray[Any, Any]
 
-#: Values whose reference is shown besides those of preferred layers.
+#: Maximum number of values with a shown reference, besides those of preferred layers.
 MAX_VALUES = 4000
-#: Points of a scatter plot: elements at even distances, and those with the largest differences.
+#: Points of a scatter plot: evenly spaced elements, and elements with the largest differences.
 EVEN_POINTS = 192
 LARGEST_POINTS = 32
 
@@ -47,7 +47,7 @@ class ExpectedValues:
     def __call__(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> None:
-        """Add what the reference has of the outputs of a layer."""
+        """Add the reference's outputs of a layer."""
         tag = format_scope(scope)
         structure, tensors = self.collector.structure, self.collector.tensors
         number = structure.numbers.get(id(layer), -1)
@@ -102,7 +102,7 @@ def make_points(value: Array, expected: Array) -> dict[str, Any] | None:
 
     Args:
         value: The value of the model.
-        expected: That of the reference, of the same shape.
+        expected: The value of the reference, of the same shape.
 
     Returns:
         The bounds of the scale and the points in base64; None if no element is finite, or all are equal.

@@ -18,7 +18,7 @@ __all__ = ["describe_errors", "describe_reference", "find_number"]
 
 
 def find_number(structure: Structure, key: str) -> tuple[int | None, str]:
-    """Return the number of a layer, None if there is none, and the iterations of the bodies that contain it.
+    """Return the number of a layer (or None) and the iterations of the bodies that contain it.
 
     Args:
         structure: The layers of the model.
@@ -43,7 +43,7 @@ def describe_errors(collector: Collector, comparison: Comparison) -> dict[int, d
     for layer in comparison.layers:
         number, tag = find_number(collector.structure, layer.key)
         if number is None or (tag and tag not in collector.records.get(number, {})):
-            continue  # an iteration that is not shown
+            continue  # the iteration is not shown
         errors.setdefault(number, {})[tag] = {
             "own": _describe_metrics(layer.own),
             "accumulated": _describe_metrics(layer.accumulated),
@@ -54,7 +54,7 @@ def describe_errors(collector: Collector, comparison: Comparison) -> dict[int, d
 
 
 def describe_reference(structure: Structure, comparison: Comparison) -> dict[str, Any]:
-    """Return what the comparison found, the layers that add an error as `compare` ranks them.
+    """Return the findings of a comparison, with the layers that add an error in the order of `compare`.
 
     Args:
         structure: The layers of the model.
@@ -95,7 +95,7 @@ def describe_reference(structure: Structure, comparison: Comparison) -> dict[str
     }
 
 
-#: Stands for the SQNR of values of different shapes.
+#: The SQNR of values of different shapes.
 OTHER_SHAPE = -1000.0
 
 

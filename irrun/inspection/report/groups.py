@@ -1,4 +1,4 @@
-"""Groups of layers: modules of the source framework, none of them too large to be laid out."""
+"""Groups of layers: modules of the source framework, divided so that each can be laid out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from irrun.ir.graph import Layer
 
 __all__ = ["MAX_MEMBERS", "Group", "build_groups"]
 
-#: Maximum number of members of a group, as many as a reader overlooks.
+#: Maximum number of members of a group that a reader can take in.
 MAX_MEMBERS = 80
-#: The number of members of the groups that larger ones are divided into.
+#: The size of the parts that larger groups are divided into.
 SECTION = 40
 #: Modules that are nested more deeply belong to their ancestor of this depth.
 MAX_DEPTH = 16
@@ -51,7 +51,7 @@ def build_groups(
         edges: Producers and consumers of values. Large groups are divided where few values cross.
 
     Returns:
-        The root, which stands for the graph. No group has more than `MAX_MEMBERS` members.
+        The root, which represents the graph. No group has more than `MAX_MEMBERS` members.
     """
     root = Group()
     groups: dict[ModulePath, Group] = {(): root}
@@ -90,7 +90,7 @@ def _merge(group: Group) -> None:
 
 
 def _dissolve_cycles(root: Group, layers: Sequence[Layer], edges: Sequence[tuple[int, int]]) -> None:
-    """Dissolve innermost groups whose values come back to them, such as an activation that is called several times."""
+    """Dissolve innermost groups with a cycle through other layers, such as an activation called several times."""
     order = {id(layer): i for i, layer in enumerate(layers)}
     producers: list[list[int]] = [[] for _ in layers]
     for producer, consumer in edges:
@@ -114,7 +114,7 @@ def _dissolve_cycles(root: Group, layers: Sequence[Layer], edges: Sequence[tuple
 
 
 def _has_cycle(indices: Sequence[int], producers: Sequence[Sequence[int]]) -> bool:
-    """Return whether a value of layers comes back to them through others."""
+    """Return whether a value of some layers returns to them through other layers."""
     inside = set(indices)
     reached: set[int] = set()
     for i in range(min(indices, default=0), max(indices, default=-1) + 1):
@@ -127,7 +127,7 @@ def _has_cycle(indices: Sequence[int], producers: Sequence[Sequence[int]]) -> bo
 
 
 def _set_labels(group: Group) -> None:
-    """Label the groups in a group by their path in it. A number is preceded by the name of its list of modules."""
+    """Label the groups in a group by their path in it. A number gets the name of its module list as a prefix."""
     for member in group.members:
         if isinstance(member, Group):
             start = len(group.path)
@@ -153,7 +153,7 @@ def _cut(group: Group, edges: Sequence[tuple[int, int]]) -> None:
 
 
 def _count_crossing(members: Sequence[Layer | Group], edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the number of members before each position whose values members from there on use."""
+    """Return, for each position, the number of earlier members with values used by later members."""
     indices = {number: i for i, member in enumerate(members) for number in _list_numbers(member)}
     last = list(range(len(members)))
     for producer, consumer in edges:
@@ -176,7 +176,7 @@ def _list_numbers(member: Layer | Group) -> Iterator[int]:
 
 
 def _choose_bounds(crossing: Sequence[int]) -> list[int]:
-    """Return the bounds of parts of about `SECTION` members, given how many values cross each position."""
+    """Return the bounds of parts of about `SECTION` members, given the number of values that cross each position."""
     bounds = [0]
     while len(crossing) - bounds[-1] > 3 * SECTION // 2:
         wanted = bounds[-1] + SECTION

@@ -1,4 +1,4 @@
-"""Files for Google's Model Explorer: the graph, and our numbers as node data.
+"""Files for Google's Model Explorer: the graph, and irrun's numbers as node data.
 
 The formats follow `graph_builder.py` and `node_data_builder.py` in the package `ai-edge-model-explorer`.
 """
@@ -12,7 +12,7 @@ from irrun.inspection.report.data import Report
 
 __all__ = ["make_graphs", "make_node_data"]
 
-#: From the smallest to the largest value.
+#: Colors from the smallest to the largest value.
 _GRADIENT = (("0", "#fff7bc"), ("0.5", "#fe9929"), ("1", "#8c2d04"))
 
 
@@ -73,7 +73,7 @@ def make_node_data(report: Report) -> dict[str, dict[str, Any]]:
 
 
 def _reverse_gradient() -> list[tuple[str, tuple[str, str]]]:
-    """Return the gradient in which the smallest value stands out: a low ratio of signal to noise is a large error."""
+    """Return the gradient that emphasizes the smallest value: a low signal-to-noise ratio is a large error."""
     return [(stop, color) for (stop, _), color in zip(_GRADIENT, reversed(_GRADIENT), strict=True)]
 
 

@@ -45,7 +45,7 @@ def render_page(data: dict[str, Any], title: str) -> str:
     """Return the page as HTML.
 
     Args:
-        data: What `Report.to_json` returned.
+        data: The result of `Report.to_json`.
         title: The title.
     """
     style, script, vendor = _read_asset("report.css"), _join_scripts(), _read_asset("vendor.js")
@@ -61,11 +61,11 @@ def render_page(data: dict[str, Any], title: str) -> str:
 
 
 def fill_template(template: str, parts: Mapping[str, str]) -> str:
-    """Return a template in which each `{{name}}` is replaced.
+    """Replace each `{{name}}` in a template.
 
     Args:
         template: The template.
-        parts: What the names are replaced by.
+        parts: The replacements by name.
     """
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
@@ -90,7 +90,7 @@ def make_policy(scripts: Sequence[str], style: str) -> str:
 
 
 def encode_json(data: Any) -> str:
-    """Return JSON that is valid inside a script element, whatever texts it contains.
+    """Return JSON that is valid inside a script element, for any texts in it.
 
     Args:
         data: The data, without infinities.

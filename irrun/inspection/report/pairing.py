@@ -1,4 +1,4 @@
-"""Two models side by side: which layers match, and what differs between them."""
+"""Two models side by side: matching layers and their differences."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from irrun.inspection.report.summaries import shorten
 
 __all__ = ["describe_pair"]
 
-#: Differences of one layer that the page lists.
+#: Maximum number of differences listed per layer.
 MAX_DIFFERENCES = 12
 
 
 def describe_pair(structure: Structure, other: Structure) -> dict[str, Any]:
-    """Return how two models relate to each other, for JSON.
+    """Return the matches and differences of two models, for JSON.
 
     Args:
         structure: The model.
         other: The model beside it.
 
     Returns:
-        The names of the other model, the number of its first layer and graph, the matches by number, what differs
-        between matched layers by number, and the layers without a match. A difference between the constants of a
-        layer is one of the layer.
+        The names of the other model, the number of its first layer and graph, the matches by number, the differences
+        of matched layers by number, and the layers without a match. A difference between the constants of a
+        layer counts for the layer.
     """
     matches = match_layers(structure.model.graph, other.model.graph)
     found = LayerDifferences(structure.table, other.table, matches)

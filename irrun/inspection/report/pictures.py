@@ -18,18 +18,18 @@ Array = np.ndarray[Any, Any]
 
 #: Maximum number of maps of one value.
 MAX_MAPS = 6
-#: Maximum number of maps that are compared with a reference.
+#: Maximum number of maps compared with a reference.
 COMPARED_MAPS = 2
 #: Minimum number of elements of a map.
 MIN_ELEMENTS = 12
 #: Maximum height and width of a map and of an image.
 MAP_SIDE = 56
 IMAGE_SIDE = 160
-#: Maximum number of elements of the attention maps of all heads that are computed for the report.
+#: Maximum number of elements in the computed attention maps of all heads.
 MAX_ATTENTION = 1 << 21
 #: Axes longer than this are sampled before they are averaged.
 SAMPLED_SIDE = 512
-#: The code of elements that are not finite.
+#: The code of non-finite elements.
 NOT_FINITE = 255
 #: Codes of elements from the minimum to the maximum of a map: 0 to this.
 MAX_CODE = 254
@@ -40,8 +40,8 @@ class Picture:
     """A picture with one byte per pixel, or three if it is an image in color.
 
     Attributes:
-        kind: "image", "feature maps", "attention", "matrix" or "compared": for each map the value, the reference on
-            the same scale, and the magnitude of their difference.
+        kind: "image", "feature maps", "attention", "matrix" or "compared", which has for each map the value, the
+            reference on the same scale, and the magnitude of their difference.
         pixels: Bytes, shape [maps, height, width], or [height, width, 3] of an image in color.
         bounds: The values of the codes 0 and `MAX_CODE`, for each map.
         size: Height and width of the value.
@@ -95,13 +95,13 @@ class Picture:
 
 
 class PictureStore:
-    """The pictures of a report. If they exceed a number of bytes, all of them are reduced.
+    """The pictures of a report. If they exceed a number of bytes, all pictures are reduced.
 
     Args:
-        max_bytes: Bytes that the pixels of all pictures may take.
+        max_bytes: Maximum size of the pixels of all pictures in bytes.
 
     Attributes:
-        pictures: The pictures by number; None for one that was removed.
+        pictures: The pictures by number; None for removed pictures.
         removed: The number of pictures that were removed.
     """
 
@@ -146,7 +146,7 @@ class PictureStore:
         for picture in self.pictures:
             if picture is not None:
                 picture.reduce(self._max_maps, self._side)
-                picture.pixels = picture.pixels.copy()  # frees the larger one
+                picture.pixels = picture.pixels.copy()  # frees the larger array
         self._bytes = sum(picture.pixels.nbytes for picture in self.pictures if picture is not None)
 
 
@@ -154,7 +154,7 @@ def make_image(value: Array) -> Picture | None:
     """Return the first image of a batch of images.
 
     Args:
-        value: Numbers, shape [N, C, H, W], [N, H, W, C] or without N, in which C is 1 or 3.
+        value: Numbers, shape [N, C, H, W], [N, H, W, C] or without N, where C is 1 or 3.
 
     Returns:
         The picture in the order of the channels of the value; None if the value does not have the shape of an image.
@@ -203,7 +203,7 @@ def make_maps(value: Array, *, is_attention: bool = False) -> Picture | None:
 
 
 def make_compared_maps(value: Array, expected: Array) -> Picture | None:
-    """Return the maps of a value that differ most from a reference, with those of the reference and of the difference.
+    """Return the maps of a value that differ most from a reference, with the maps of the reference and the difference.
 
     Args:
         value: Numbers.
@@ -245,7 +245,7 @@ def _list_maps(value: Array, is_attention: bool) -> tuple[Array, str]:
 
 
 def compute_attention(inputs: Sequence[Array | None], *, causal: bool) -> Array | None:
-    """Return the attention maps of ScaledDotProductAttention, which are not among its outputs.
+    """Return the attention maps of ScaledDotProductAttention, which it does not output.
 
     Args:
         inputs: The inputs of the layer: query, key, value, mask, scale and sink.
@@ -269,7 +269,7 @@ def compute_attention(inputs: Sequence[Array | None], *, causal: bool) -> Array 
         key = _take_heads(key, batch, key.shape[-2:])
         mask = None if mask is None else _take_heads(mask, batch, (length, key_length))
         sink = None if sink is None else _take_heads(sink, batch, (length, 1))
-        # The identity as the value turns the result into the weights.
+        # With the identity as the value, the result is the weights.
         identity = np.eye(key_length).astype(query.dtype)
         maps: Array = scaled_dot_product_attention_13(query, key, identity, mask, scale, sink, causal=causal)
     except ValueError:
@@ -290,7 +290,7 @@ def _is_unsupported(value: Array) -> bool:
 
 
 def _average(values: Array, side: int) -> Array:
-    """Return a matrix whose axes have at most `side` elements: means of blocks."""
+    """Reduce a matrix to at most `side` rows and columns, as means of blocks."""
     steps = [max(1, length // SAMPLED_SIDE) for length in values.shape]
     result = widen(values[:: steps[0], :: steps[1]])
     for axis, length in enumerate(result.shape):
@@ -309,7 +309,7 @@ def _quantize(values: Array, bounds: tuple[float, float] | None = None) -> tuple
         finite = values[is_finite]
         bounds = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     low, high = bounds
-    # Halves do not overflow where the difference of the bounds would.
+    # Halving avoids overflow in the difference of the bounds.
     span = high / 2 - low / 2
     with np.errstate(all="ignore"):
         scaled = (values / 2 - low / 2) / span if span else np.zeros_like(values)

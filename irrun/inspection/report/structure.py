@@ -16,11 +16,11 @@ from irrun.ir.structure import sort_layers
 
 __all__ = ["Structure", "name_model"]
 
-#: Names of files that say nothing without the folder.
+#: Generic file names, which are shown with their folder.
 GENERIC_STEMS = ("model", "openvino_model", "saved_model")
 #: Maximum number of layers of a page.
 MAX_LAYERS = 50_000
-#: Maximum number of attributes and of ports of a layer that the page lists.
+#: Maximum number of attributes and of ports listed per layer.
 MAX_ATTRIBUTES = 60
 MAX_PORTS = 200
 
@@ -30,7 +30,7 @@ class Structure:
 
     Args:
         model: The model.
-        first: The number of the first layer, if other layers come before them.
+        first: The number of the first layer, if other layers precede it.
         first_graph: The number of the first graph.
 
     Attributes:
@@ -59,7 +59,7 @@ class Structure:
         self._add_graph(model.graph, None, "")
 
     def get_sources(self, layer: Layer) -> list[Source | None]:
-        """Return the layer and the position of the output port that each input is connected to.
+        """Return the source of each input: a layer and the position of its output port.
 
         Args:
             layer: The layer.
@@ -67,7 +67,7 @@ class Structure:
         return self._connections.get(layer).find_sources(layer)
 
     def is_constant(self, layer: Layer) -> bool:
-        """Return whether a layer depends on constants only, so that it is drawn as a part of its consumers.
+        """Return whether a layer depends on constants only; the page then draws it as a part of its consumers.
 
         Args:
             layer: The layer.
@@ -172,7 +172,7 @@ class Structure:
 def name_model(model: Model) -> list[str]:
     """Return the name of a model's file, with its folder if the name is generic, and the model's name if it differs.
 
-    Names such as "Model27", which OpenVINO generates, say nothing beside that of a file.
+    Generated names such as OpenVINO's "Model27" are omitted if there is a file name.
 
     Args:
         model: The model.

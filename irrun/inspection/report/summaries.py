@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 #: Number of bins of a histogram.
 BINS = 32
-#: Elements that a histogram counts; a larger value is sampled evenly.
+#: Maximum number of elements in a histogram; larger values are sampled evenly.
 MAX_SAMPLES = 1 << 16
 #: Number of first values.
 FIRST_VALUES = 24
@@ -50,7 +50,7 @@ def describe_statistics(statistics: Any) -> list[float | int | None] | None:
     """Return statistics in the order of the page: minimum, maximum, mean, deviation, zeros, NaNs, infinities.
 
     Args:
-        statistics: What `describe_values` returned.
+        statistics: The result of `describe_values`.
     """
     if not statistics:
         return None
@@ -68,8 +68,8 @@ def make_histogram(value: Array, low: float, high: float) -> dict[str, Any] | No
         high: The largest finite element.
 
     Returns:
-        The bounds, the counts, and whether they come from a sample. Integers of a small range have a bin each.
-        None if all elements are equal or the range exceeds that of f64.
+        The bounds, the counts, and whether they come from a sample. Each integer of a small range has its own bin.
+        None if all elements are equal or the range overflows f64.
     """
     span = high - low
     if not value.size or not 0 < span < math.inf:
@@ -77,7 +77,7 @@ def make_histogram(value: Array, low: float, high: float) -> dict[str, Any] | No
     bins, width = BINS, span / BINS
     if _is_integral(value) and span < BINS:
         bins, width = int(span) + 1, 1.0
-    # An odd step does not meet the same column of a matrix each time.
+    # An odd step avoids hitting the same column of a matrix each time.
     step = -(-value.size // MAX_SAMPLES) | 1 if value.size > MAX_SAMPLES else 1
     sample = widen(value.reshape(-1)[::step])
     with np.errstate(all="ignore"):
@@ -89,7 +89,7 @@ def make_histogram(value: Array, low: float, high: float) -> dict[str, Any] | No
 
 
 def shorten(text: str, length: int = MAX_TEXT) -> str:
-    """Return a printable text without its middle if it is too long.
+    """Return a printable text, shortened in the middle if it is too long.
 
     Args:
         text: The text, from an untrusted file.

@@ -1,4 +1,4 @@
-"""Full tensors in a report, as compressed .npy files that the page draws and offers for download."""
+"""Full tensors in a report: compressed .npy files that the page draws and offers for download."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["DEFAULT_TENSOR_BYTES", "TensorStore"]
 
 Array = np.ndarray[Any, Any]
 
-#: Compressed bytes of the tensors of a report, unless the caller wants more.
+#: Default limit for the compressed tensors of a report, in bytes.
 DEFAULT_TENSOR_BYTES = 1_200_000
-#: Bytes from which the size of a compressed tensor is estimated, and the level of compression.
+#: Number of bytes for estimating the compressed size of a tensor, and the level of compression.
 SAMPLED_BYTES = 1 << 16
 LEVEL = 3
 
 
 class TensorStore:
-    """Tensors up to a number of compressed bytes. Preferred ones replace others, otherwise the first ones stay.
+    """Tensors up to a number of compressed bytes. Preferred tensors replace others; otherwise, the first ones stay.
 
     Args:
-        max_bytes: Compressed bytes of all tensors.
+        max_bytes: Limit for all tensors in compressed bytes.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -42,7 +42,7 @@ class TensorStore:
         Args:
             value: The tensor.
             owner: The description of the value.
-            is_preferred: Whether it may replace others.
+            is_preferred: Whether the tensor may replace others.
         """
         if value.dtype.kind in "OUST" or "tensor" in owner:
             return
@@ -74,7 +74,7 @@ class TensorStore:
 
 
 def _estimate_size(value: Array) -> float:
-    """Return the size of a compressed value, from that of a part of it."""
+    """Estimate the compressed size of a value from a part of it."""
     if value.nbytes <= 4 * SAMPLED_BYTES:
         return 0
     middle = value.size // 2

@@ -1,4 +1,4 @@
-"""Times of a report, measured in the run that the page names, with the layers that one kernel computes together."""
+"""Times of a report, with the layers that one kernel computes together."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["Times", "measure_times", "read_recorded_times"]
 
 Array = np.ndarray[Any, Any]
 
-#: Runs that are measured after a warm-up, and the seconds after which no further run starts.
+#: Number of measured runs after a warm-up, and the seconds after which no further run starts.
 RUNS = 5
 MAX_SECONDS = 2.0
-#: Kinds of operations that name what a kernel computes, if it computes several layers.
+#: Kinds of operations that a kernel of several layers is named after.
 MAIN_KINDS = ("product", "window", "recurrent", "control", "rowwise")
 
 
@@ -34,11 +34,11 @@ class Times:
     """The times of a run.
 
     Attributes:
-        source: Which run was measured, as the page says it.
-        seconds: The seconds of the run, a median.
+        source: The measured run, as described on the page.
+        seconds: The median time of the run in seconds.
         runs: The number of runs.
-        kernels: For each call of a kernel in the program: its layers by number, the one that names it first, its
-            seconds in a run without its bodies, its calls, and which implementation it is.
+        kernels: For each kernel call in the program: its layers by number, starting with the one that it is named
+            after, its seconds in a run without its bodies, its number of calls, and its implementation.
     """
 
     source: str
@@ -60,7 +60,7 @@ def measure_times(
         structure: The layers of the model.
         compiled: The model.
         arguments: Its inputs.
-        timeout: Seconds that each run may take.
+        timeout: Time limit of each run in seconds.
 
     Raises:
         IrrunError: The run failed.
@@ -79,7 +79,7 @@ def measure_times(
             break
     kernels = []
     taken: set[int] = set()
-    # Layers belong to the kernels that computed them, not to those that failed before.
+    # Layers belong to the kernels that computed them, not to kernels that failed earlier.
     for record in sorted(timer.records, key=lambda record: record.failures > 0):
         numbers = [n for n in _list_numbers(structure, record.instruction) if n not in taken]
         if numbers and record.calls:
@@ -91,7 +91,7 @@ def measure_times(
 
 
 def read_recorded_times(structure: Structure, records: Mapping[int, Mapping[str, Mapping[str, Any]]]) -> Times:
-    """Return the times of a trace, which plain kernels took.
+    """Return the times of a trace, recorded from plain kernels.
 
     Args:
         structure: The layers of the model.
@@ -114,7 +114,7 @@ def read_recorded_times(structure: Structure, records: Mapping[int, Mapping[str,
 
 
 def _list_numbers(structure: Structure, instruction: Instruction) -> list[int]:
-    """Return the layers of an instruction by number, the one that names the kernel first."""
+    """Return the layers of an instruction by number, starting with the one that the kernel is named after."""
     layers = [n for n in list_layers(instruction) if id(n) in structure.numbers and not structure.is_constant(n)]
     main = min(layers, key=_rank, default=None)
     return [structure.numbers[id(n)] for n in sorted(layers, key=lambda n: n is not main)]
