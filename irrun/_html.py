@@ -1,4 +1,4 @@
-"""HTML for notebooks: compact tables without scripts, in which every text is escaped."""
+"""HTML for notebooks: compact tables without scripts, with all text escaped."""
 
 from __future__ import annotations
 

@@ -46,6 +46,6 @@ def make_lazy_getattr(package: str) -> Callable[[str], Any]:
 
 
 def get_provider(name: str) -> Callable[..., Any]:
-    """Return a function of `PROVIDERS`, whose module is imported."""
+    """Import the module of a function in `PROVIDERS`, and return the function."""
     provider: Callable[..., Any] = getattr(importlib.import_module(PROVIDERS[name]), name)
     return provider

@@ -1,6 +1,6 @@
-"""What the process is doing at the moment, for a display that another thread draws.
+"""The current activity of the process, for a display that another thread draws.
 
-Long steps announce themselves here. They do not know whether anyone looks, and pay for one entry of a list.
+Long steps announce themselves here. They do not know whether there is a display, and only pay for one entry of a list.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class Step(NamedTuple):
     """The step that an activity has reached.
 
     Attributes:
-        text: What is done, such as "compiling kernels", or the type of a layer.
-        name: The name of what it is done to.
-        detail: What is to be added, such as "4 of 10 iterations of".
+        text: The activity, such as "compiling kernels", or the type of a layer.
+        name: The name of its object.
+        detail: A prefix, such as "4 of 10 iterations of".
         owner: The name that the detail ends with. Displays may shorten both names.
         done: The number of parts that are done.
         total: The number of all parts; 0 if it is not known.
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 class Activity(Protocol):
-    """What takes long enough to be shown."""
+    """An activity that takes long enough to be shown."""
 
     def describe_step(self) -> Step | None:
         """Return the current step, or None if there is nothing to show. Any thread may call it."""
@@ -70,8 +70,8 @@ def announce(text: str, name: str = "") -> Iterator[None]:
     """Announce what a `with` block does.
 
     Args:
-        text: What it does, such as "reading".
-        name: The name of what it is done to.
+        text: The activity, such as "reading".
+        name: The name of its object.
     """
     activity = _NamedActivity(Step(text, name))
     start_activity(activity)

@@ -1,4 +1,4 @@
-"""Checks of the arguments of public functions: errors that name the argument, what was found and what is expected."""
+"""Checks of the arguments of public functions. Errors name the argument, the value and the expectation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fail(name: str, value: object, expected: str) -> InputError:
     Args:
         name: The name of the argument.
         value: Its value.
-        expected: What is expected, such as "a positive integer".
+        expected: The expectation, such as "a positive integer".
     """
     return InputError(f"{name} is {describe_value(value)}, expected {expected}")
 
@@ -130,7 +130,7 @@ def check_path(name: str, value: Any, expected: str = "a path", *, accepts_null:
     Args:
         name: The name of the argument.
         value: Its value.
-        expected: What is expected.
+        expected: The expectation.
         accepts_null: Whether a null character, which no path contains, is left to the caller.
     """
     try:

@@ -75,7 +75,7 @@ def check_not_overwriting(
 
     Args:
         targets: The paths to write.
-        sources: Files that are read, in addition to those of `keep_files`.
+        sources: Files that are read, in addition to the files of `keep_files`.
 
     Raises:
         InputError: A target is one of these files, or a symbolic or hard link to one.

@@ -1,4 +1,4 @@
-"""The time that a run may take, which long computations check between their blocks."""
+"""Time limits of runs, which long computations check between their blocks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def get_deadline() -> Deadline | None:
 
 
 def check_time() -> None:
-    """Check that the current run, if there is one, may go on.
+    """Check that the current run, if there is one, may continue.
 
     Raises:
         TimeLimitError: It has exceeded its time limit.
@@ -70,10 +70,10 @@ def check_time() -> None:
 
 
 def within_time(items: Iterable[T]) -> Iterator[T]:
-    """Yield the blocks of a computation, and check before each that the current run may go on.
+    """Yield the blocks of a computation, and check before each that the current run may continue.
 
     Args:
-        items: The blocks, each of which takes much less than a second.
+        items: The blocks. Each takes much less than a second.
 
     Raises:
         TimeLimitError: The run has exceeded its time limit.

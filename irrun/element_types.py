@@ -194,7 +194,7 @@ _BY_DTYPE = {t.dtype: t for t in ELEMENT_TYPES.values() if not isinstance(t._sca
 
 @cache
 def _get_extension_types() -> dict[np.dtype[Any], ElementType]:
-    """Return the element types whose NumPy types ml_dtypes defines."""
+    """Return the element types with NumPy types from ml_dtypes."""
     return {t.dtype: t for t in ELEMENT_TYPES.values() if isinstance(t._scalar, str)}
 
 

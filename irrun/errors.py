@@ -43,7 +43,7 @@ class IrrunError(Exception):
     """Base class of the exceptions of irrun.
 
     Args:
-        message: What was found and what was expected, in one line.
+        message: The finding and the expectation, in one line.
         path: The file that contains the error.
         line: The line in that file, counted from 1.
         layer: The description of the layer, as `Layer.describe()` returns it.

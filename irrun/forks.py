@@ -1,4 +1,4 @@
-"""Child processes of `os.fork`, which have only the thread that forks.
+"""Child processes of `os.fork`, which only have the forking thread.
 
 A lock that another thread holds at that moment is never released in the child. Locks are therefore renewed there,
 modules are never half imported, and locks of libraries that cannot be renewed are held while the process forks.
@@ -20,7 +20,7 @@ from typing import Any
 
 __all__ = ["hold_while_forking", "make_lock", "renew_in_children"]
 
-#: Packages whose modules are imported when they are needed, on any thread.
+#: Packages with modules that are imported on demand, on any thread.
 PACKAGES = frozenset({"irrun", "llvmlite", "lxml", "ml_dtypes", "numpy"})
 
 _renewed: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -30,7 +30,7 @@ _held: list[AbstractContextManager[object]] = []
 def make_lock() -> threading.Lock:
     """Return a lock that no thread holds in child processes.
 
-    What it protects must be valid after each instruction, since the thread that holds it may not finish its work.
+    The protected data must be valid after each instruction, since the thread that holds the lock may not finish.
     """
     lock = threading.Lock()
     _renewed.add(lock)
@@ -50,7 +50,7 @@ def hold_while_forking(lock: AbstractContextManager[object]) -> None:
     """Let the process fork only while no other thread holds a lock.
 
     Args:
-        lock: A lock, which its holder releases soon. A thread that holds it may take locks that are added later.
+        lock: A lock. Its holder releases it soon. A thread that holds it may take locks that are added later.
     """
     if lock not in _held:
         _held.append(lock)

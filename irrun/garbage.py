@@ -22,7 +22,7 @@ def pause_collection() -> Iterator[None]:
     """Disable the search for cyclic garbage inside a `with` block, in all threads.
 
     A model consists of many small objects that live long and form no garbage, and so do modules. Searching them again
-    and again takes a quarter of the time of reading and compiling, and a tenth of that of imports.
+    and again takes a quarter of the time of reading and compiling, and a tenth of the time of imports.
     """
     global _was_enabled
     thread = threading.get_ident()

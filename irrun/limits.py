@@ -191,12 +191,12 @@ class MemoryBudget:
         limit: Bytes; by default 90 % of the memory that is available when the run first requires more than 64 MiB.
 
     Attributes:
-        large: Bytes from which on arrays are checked one by one.
+        large: Minimum size of arrays that are checked one by one, in bytes.
         limit: Bytes; None until it is determined.
         scratch: Bytes that the kernel that runs allocates besides a result that it checks itself.
         used: Bytes of the large arrays that were alive when they were last counted, and of all later ones.
         sources: Lists of values that may be alive, each with the indices of those to count; None for all.
-        collections: What kernels that are running have collected.
+        collections: Values collected by running kernels.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -278,7 +278,7 @@ class MemoryBudget:
 
         Args:
             new: Values that are not in a slot yet.
-            excluded: The ids of arrays whose memory is not counted.
+            excluded: The ids of arrays with memory that is not counted.
         """
         owners: dict[int, int] = {}
         for array in new:
@@ -332,7 +332,7 @@ class Collection:
 
 @contextmanager
 def collect_values() -> Iterator[Collection]:
-    """Yield a collection whose arrays count as alive until the `with` block ends."""
+    """Yield a collection of arrays that count as alive until the `with` block ends."""
     budget = _budget.get()
     collection = Collection(budget)
     collections = [] if budget is None else budget.collections
@@ -397,7 +397,7 @@ def check_scratch(size: int) -> None:
 
 
 def reserve_scratch(size: int) -> None:
-    """Check what the kernel that runs allocates besides a result, and count it when the result is checked.
+    """Check the memory that the running kernel allocates besides a result, and count it when the result is checked.
 
     Args:
         size: Bytes.
@@ -422,7 +422,7 @@ def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
 
     Raises:
         InputError: The array exceeds the limit for one array, or what the current run has left, or a run
-            would compute an array without elements whose other dimensions are large.
+            would compute an array without elements but with other large dimensions.
     """
     sizes = [max(0, int(n)) for n in shape]
     required = math.prod(sizes) * dtype.itemsize

@@ -9,7 +9,7 @@ from irrun.errors import InputError
 
 __all__ = ["HOST", "LEVELS", "allows_feature", "check_processor", "get_level"]
 
-#: The value of IRRUN_CPU that stands for this processor.
+#: The value of IRRUN_CPU for this processor.
 HOST = "host"
 
 _V1 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2"})

@@ -23,9 +23,9 @@ __all__ = [
     "parse_shape",
 ]
 
-#: Maximum number of digits of a dimension in a file: that of the largest 64-bit integer.
+#: Maximum number of digits of a dimension in a file, as in the largest 64-bit integer.
 MAX_DIGITS = 19
-#: Length of the texts whose shapes are kept, since most constants of a model have one of a few shapes.
+#: Maximum length of texts with kept shapes, since most constants of a model have one of a few shapes.
 MAX_CACHED = 64
 #: Most dimensions of a shape in a file; NumPy supports 64.
 MAX_RANK = 64
@@ -52,12 +52,12 @@ class StaticDimension(int):
 
     @property
     def min_length(self) -> int:
-        """The lower bound, which is the dimension itself."""
+        """The lower bound: the dimension itself."""
         return int(self)
 
     @property
     def max_length(self) -> int:
-        """The upper bound, which is the dimension itself."""
+        """The upper bound: the dimension itself."""
         return int(self)
 
 
@@ -132,13 +132,13 @@ UNBOUNDED = DynamicDimension()
 
 
 class PartialShape(tuple[StaticDimension | DynamicDimension, ...]):
-    """A shape of static rank whose dimensions may be dynamic. A shape of dynamic rank is represented by None.
+    """A shape of static rank with possibly dynamic dimensions. None represents a shape of dynamic rank.
 
-    A partial shape is a tuple of its dimensions. It equals a list or tuple of the same dimensions, in which -1
-    stands for an unbounded dynamic one.
+    A partial shape is a tuple of its dimensions. It equals a list or tuple of the same dimensions, where -1
+    means an unbounded dynamic dimension.
 
     Args:
-        dimensions: Integers, of which -1 stands for an unbounded dynamic dimension, instances of
+        dimensions: Integers (-1 for an unbounded dynamic dimension), instances of
             `DynamicDimension`, or texts such as "?" and "1..8" (see `parse_dimension`).
 
     Raises:

@@ -1,6 +1,6 @@
 """Imported before everything else by the command line: an interrupt during its imports ends the process in one line.
 
-It imports what Python has imported already. A program that imports `irrun.cli` itself is not affected.
+It only imports modules that Python has already imported. A program that imports `irrun.cli` itself is not affected.
 """
 
 import _signal as signal  # type: ignore[import-not-found]  # the module signal takes longer to import

@@ -1,7 +1,7 @@
 """Threads: how many a run may use, and how large computations are divided between them.
 
 OpenBLAS divides a product into one part per thread and waits for the slowest. Small products, and products on a
-machine whose cores are busy, then take several times as long as on one thread. During a run, BLAS therefore uses one
+machine with busy cores, then take several times as long as on one thread. During a run, BLAS therefore uses one
 thread. Large computations are divided here, into parts that the threads take one after another, so that a thread
 that does not get a core delays nothing. The parts do not depend on the number of threads, and neither do the results.
 """
@@ -91,7 +91,7 @@ def get_thread_count() -> int:
 
 
 class _BlasLibrary:
-    """The BLAS libraries of the process, whose thread counts are set to 1 while a run is active."""
+    """The BLAS libraries of the process. Their thread counts are 1 while a run is active."""
 
     def __init__(self) -> None:
         self._lock = make_lock()
@@ -159,7 +159,7 @@ def run_parallel(function: Callable[[int], object], count: int, batch: int = 1) 
             than to wake a thread.
 
     Raises:
-        Exception: What the function raised first, if it did.
+        Exception: The first error of the function.
     """
     batch = max(1, -(-count // max(1, count // batch)))
     helper_count = min(_count.get(), -(-count // batch)) - 1
@@ -201,7 +201,7 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
     """Compute the parts of a result on the threads of the current run, without waiting for threads without a core.
 
     If a helper does not finish its part soon after the calling thread has run out of parts, the calling thread
-    computes the part again, and what the helper computes is discarded.
+    computes the part again, and the helper's result is discarded.
 
     Args:
         compute: Returns a part of the result. Called on any thread, possibly twice for the same part.
@@ -210,7 +210,7 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
         count: The number of parts.
 
     Raises:
-        Exception: What `compute` raised first, if it did.
+        Exception: The first error of `compute`.
     """
     helper_count = min(_count.get(), count) - 1
     if helper_count < 1:
@@ -278,7 +278,7 @@ def _multiply_stacks(a: Array, b: Array, out: Array | None) -> Array:
 
 
 def count_parts(rows: int, weights: int) -> int:
-    """Return the number of parts that a product is divided into, which does not depend on the number of threads.
+    """Return the number of parts of a product. It does not depend on the number of threads.
 
     Args:
         rows: Number of rows that are multiplied by the weights.
@@ -302,7 +302,7 @@ def split_range(length: int, count: int, multiple: int = 1) -> list[slice]:
 
     Args:
         length: Length of the range.
-        count: Number of slices; 0 stands for 1.
+        count: Number of slices; 0 counts as 1.
         multiple: The slices begin at multiples of it.
     """
     step = -(-length // max(1, count))
@@ -313,7 +313,7 @@ def split_range(length: int, count: int, multiple: int = 1) -> list[slice]:
 def copy_unaligned(array: Array) -> Array:
     """Return an array, or a copy of the same layout if its elements are not aligned.
 
-    NumPy would copy it too, but to another layout, in which products may be rounded differently.
+    NumPy would copy it too, but to another layout, where products may be rounded differently.
     """
     return array if array.flags.aligned else array.copy("K")
 
@@ -325,7 +325,7 @@ def multiply_matrices(a: Array, b: Array, out: Array | None = None, finish: Fini
         a: Shape [..., M, K].
         b: Shape [..., K, N]. Products are only divided if all leading dimensions are 1.
         out: Array that the result is written to.
-        finish: What is applied to parts of the product; only for matrices.
+        finish: The function to apply to parts of the product; only for matrices.
     """
     if a.ndim < 2 or b.ndim < 2:
         return np.matmul(a, b, out=out)

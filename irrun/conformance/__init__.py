@@ -1,1 +1,1 @@
-"""Configurations of every operation, with which implementations of them are compared."""
+"""Configurations of every operation, for comparing implementations."""

@@ -12,7 +12,7 @@ __all__ = ["ORACLES", "PRELUDE", "PROCESSORS", "VERSION", "Fault", "Oracle", "Pr
 VERSION = "2026.4.1"
 
 Oracle = Literal["evaluate", "cpu"]
-#: Implementations of OpenVINO and their names, in the order in which they are asked.
+#: Implementations of OpenVINO and their names, in the order of comparison.
 ORACLES: dict[Oracle, str] = {"evaluate": "the reference implementation", "cpu": "the CPU plugin"}
 
 Processor = Literal["all", "avx512", "avx2", "no avx512"]
@@ -26,7 +26,7 @@ PROCESSORS: dict[Processor, tuple[str, tuple[str, ...] | None]] = {
 
 Kind = Literal["values", "memory", "rounding"]
 
-#: What all reproductions need.
+#: The header of all reproductions.
 PRELUDE = '''\
 import numpy as np
 import openvino as ov
@@ -56,8 +56,8 @@ class Fault:
     """A fault of an implementation of OpenVINO.
 
     Attributes:
-        name: What cases call it, and its anchor on the page.
-        title: What happens, as a heading.
+        name: Its name in cases, and its anchor on the page.
+        title: The fault, as a heading.
         oracle: The implementation.
         text: Which operations and values are concerned, and what is expected.
         code: Python code that sets `actual` and `expected` after PRELUDE.

@@ -54,7 +54,7 @@ EXACT = (0.0, 0.0)
 BATCH = 32
 
 
-#: Operations of which the CPU plugin computes something else if several are in a model, so that round trips differ.
+#: Operations that the CPU plugin computes differently if a model has several of them, so that round trips differ.
 UNBATCHED = ("DeformableConvolution",)
 
 
@@ -81,7 +81,7 @@ class Case:
             results is undefined.
         is_readable: Whether OpenVINO reads the operation from files. No oracle runs others: plugins would mistake the
             layer, which Python defines, for their own operation of this name.
-        note: What the configuration tests, printed when it fails.
+        note: The subject of the test, printed when it fails.
     """
 
     inputs: Sequence[np.ndarray | None] = ()
@@ -142,7 +142,7 @@ def generate_cases(type: str, since: int, seed: int | None = None) -> Iterator[C
 
 @cache
 def list_cases(type: str, since: int, seed: int | None = None) -> tuple[Case, ...]:
-    """Return the cases of one operation, which are generated once per process."""
+    """Return the cases of one operation, generated once per process."""
     return tuple(generate_cases(type, since, seed))
 
 
@@ -248,7 +248,7 @@ def run_on_irrun(path: Path, values: Sequence[np.ndarray], *, optimize: bool = T
 def check_round_trips(type: str, since: int, cases: Sequence[Case], same_values: Callable[[Case], bool]) -> None:
     """Check that OpenVINO computes the same bits from models after irrun has read and written them.
 
-    Cases that the CPU plugin does not support, or for which it is not safe, are ignored.
+    Cases that the CPU plugin does not support, or that are unsafe on it, are ignored.
 
     Args:
         type: The type of the operation.

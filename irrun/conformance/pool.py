@@ -26,9 +26,9 @@ class Pool:
 
     Args:
         count: The number of processes.
-        settings: What all cases have in common; the logs of the processes are written next to `settings.log`.
+        settings: The settings shared by all cases; the logs of the processes are written next to `settings.log`.
         timeout: Seconds that a case may take.
-        target: What the processes run.
+        target: The target of the processes.
     """
 
     def __init__(
@@ -131,13 +131,13 @@ class _Worker:
 
     Args:
         context: Starts processes.
-        target: What the process runs.
-        settings: What all cases have in common.
+        target: The target of the process.
+        settings: The settings shared by all cases.
 
     Attributes:
-        task: What it does, or None.
+        task: The current task, or None.
         number: The number of the case that it runs, or None.
-        stage: What it does with the case.
+        stage: The current stage of the case.
         since: When it sent the last message.
         done: The number of cases that it has run.
         is_used_up: Whether it must not get another task.

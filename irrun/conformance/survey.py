@@ -48,11 +48,11 @@ class Finding:
     Attributes:
         status: "differ" or "crashed".
         numbers: The numbers of the cases.
-        case: What the smallest of them tests.
+        case: The subject of the smallest case.
         text: How its outputs differ, or how the process ended.
         confirmation: Who else has which outputs, or "".
         fault: The name of a known fault of OpenVINO, or "".
-        title: What that fault is, or "".
+        title: The title of that fault, or "".
         files: The smallest model and its inputs.
         command: The command that shows the difference, or "".
         is_reproduced: Whether the case has the same status alone in a process.
@@ -76,13 +76,13 @@ class Finding:
 
 @dataclass
 class OperationResult:
-    """What happened in the cases of one operation.
+    """The results of the cases of one operation.
 
     Attributes:
         operation: The type and version, such as "Gather-8".
         category: The category of the specification.
         counts: The number of cases by status.
-        findings: What differs or crashes.
+        findings: The differences and crashes.
         refusals: The reasons of refusals, and how many cases have them.
     """
 
@@ -131,7 +131,7 @@ class Survey:
 
     @property
     def findings(self) -> list[Finding]:
-        """What differs or crashes."""
+        """The differences and crashes."""
         return [finding for result in self.operations for finding in result.findings]
 
     def to_json(self) -> dict[str, Any]:
@@ -308,7 +308,7 @@ class _Runner:
         return result
 
     def find_smallest(self, results: Sequence[OperationResult], operations: Sequence[Key], folder: Path | None) -> None:
-        """Add the findings, for each of which the smallest case runs alone."""
+        """Add the findings. The smallest case of each finding runs alone."""
         groups = [group for key, result in zip(operations, results, strict=True) for group in self._group(key, result)]
         with tempfile.TemporaryDirectory(prefix="irrun-") as unused:
             for trial in range(MAX_TRIALS):
@@ -344,12 +344,12 @@ class _Group:
 
     Attributes:
         operation: The type and version.
-        status: What happened in them.
+        status: The status of the cases.
         fault: The known fault, or "".
         result: The result that gets the finding.
         number: The number of the finding.
-        outcomes: What happened, the smallest case first.
-        outcome: What happened in the last case that ran alone.
+        outcomes: The results, the smallest case first.
+        outcome: The result of the last case that ran alone.
     """
 
     operation: Key
@@ -393,7 +393,7 @@ class _Group:
         )
 
     def _choose_command(self, shown: Outcome, folder: Path | None, device: str) -> str:
-        """Return the command that shows the finding. Where a process ended, so does that of the command."""
+        """Return the command that shows the finding. If a process crashed, the command crashes, too."""
         if shown.status != "crashed" or folder is None:
             return shown.command
         return format_command(self.get_folder(folder), device)

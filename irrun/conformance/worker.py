@@ -46,7 +46,7 @@ Status = Literal["agree", "differ", "refused", "crashed"]
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What all cases have in common.
+    """The settings shared by all cases.
 
     Attributes:
         device: A device of OpenVINO, or REFERENCE.
@@ -82,11 +82,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened in one case.
+    """The result of one case.
 
     Attributes:
         number: The number of the case.
-        status: What happened.
+        status: The status of the case.
         text: How the outputs differ, or why there are none.
         confirmation: Who else has which outputs, or "".
         command: The command that shows the difference, or "".
@@ -119,7 +119,7 @@ def work(connection: Connection, settings: WorkerSettings) -> None:
     Args:
         connection: Receives tasks, and None at the end. Sends what the process is about to do ("irrun", "device" or
             "reference", each with the number of the case), outcomes, and None after each task.
-        settings: What all cases have in common.
+        settings: The settings shared by all cases.
     """
     _redirect_output(settings.log)
     load_generators()
@@ -254,7 +254,7 @@ def _save(folder: Path, path: Path, values: Sequence[Array]) -> list[Path]:
 
 
 def _find_command(folder: Path, device: str, values: Sequence[Array]) -> str:
-    """Return the command that shows a difference, or "" if none does."""
+    """Return a command that shows a difference, or ""."""
     import irrun
     from irrun.inspection.comparing import compare
 

@@ -1,4 +1,4 @@
-"""What the axes of inputs mean: batch, channels, height and width, or the length of a sequence."""
+"""Meanings of input axes: batch, channels, height and width, or the length of a sequence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAST = "past"
 #: The sum of both, which is the length of the attention mask of a decoder.
 TOTAL = "total"
 
-#: What the letters of layouts mean.
+#: Letters of layouts -> meanings.
 LETTERS = {"N": BATCH, "C": CHANNELS, "H": SIZE, "W": SIZE, "D": SEQUENCE, "T": SEQUENCE, "S": SEQUENCE, "L": SEQUENCE}
 #: Numbers of channels of images.
 IMAGE_CHANNELS = (1, 3, 4)
@@ -75,14 +75,14 @@ def find_batch_axes(inputs: Sequence[TensorSpec]) -> list[int | None]:
         shape = tensor.partial_shape or ()
         if axes[i] is not None or not sizes or find_layout(tensor) is not None:
             continue
-        # A static vector has a size of its own, such as a step or a threshold.
+        # A static vector has an independent size, such as a step or a threshold.
         count = 0 if len(shape) == 1 and isinstance(shape[0], int) else 2 if len(shape) > 2 else 1
         axes[i] = next((axis for axis in range(min(count, len(shape))) if _is_same(shape[axis], sizes[0])), None)
     return axes
 
 
 def find_layout(tensor: TensorSpec) -> list[str] | None:
-    """Return the letters of the layout that the file states for an input; None if there is none.
+    """Return the letters of an input's layout in the file, or None.
 
     Args:
         tensor: The input.

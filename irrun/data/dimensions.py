@@ -1,4 +1,4 @@
-"""Choice of dimensions for inputs whose shapes are dynamic.
+"""Choice of dimensions for inputs with dynamic shapes.
 
 Axes with the same role get the same size. Sizes that are usual for their roles are tried first, then sizes that follow
 from the constants of the model, such as position embeddings. The first ones for which shape inference finds
@@ -40,15 +40,15 @@ OTHER_SIZES: dict[str, tuple[int, ...]] = {
     SIZE: (28, *range(32, 1537, 32)),
     SEQUENCE: (16000, 1024, 2048, 48000, 4, 2, 1),
 }
-#: Patches of vision transformers, by which the sizes of images follow from the number of positions.
+#: Patch sizes of vision transformers, for deriving image sizes from the number of positions.
 PATCHES = (16, 14, 32, 8, 4)
 #: Strides of layers that shorten sequences before positions are added.
 STRIDES = (2, 4)
-#: What a choice costs that is less likely than all usual sizes, by role.
+#: Costs of choices less likely than all usual sizes, by role.
 PENALTIES = {BATCH: 12, CHANNELS: 4}
 #: Most sizes that constants suggest for a role.
 MAX_SUGGESTIONS = 48
-#: Most choices that are tried, and the most layers whose shapes are inferred for all of them together.
+#: Maximum number of choices to try, and maximum number of layers with inferred shapes for all choices together.
 MAX_TRIALS, MAX_LAYERS = 160, 80_000
 #: Choices without an error that are tried to find one with fewer doubts. Errors in bodies, and those that depend on
 #: values, show as shapes that are unknown.
@@ -60,7 +60,7 @@ class Dimensions:
     """The shapes that were chosen.
 
     Attributes:
-        shapes: The shape of each input whose rank is known, by position.
+        shapes: The shapes of inputs with a known rank, by position.
         inferred: The shapes of output ports that follow from them, by the ids of the layer and the port.
     """
 
@@ -73,7 +73,7 @@ class _Group:
     """Dimensions that get the same size.
 
     Attributes:
-        role: What the axes mean.
+        role: The meaning of the axes.
         bounds: Their bounds.
         members: The position of the input and the axis of each.
         sizes: The sizes to try, with what they cost, cheapest first.
@@ -93,8 +93,8 @@ def choose_dimensions(
     Args:
         inputs: The inputs of a model.
         known: The shapes of other inputs, by position.
-        chosen: The positions of the inputs whose dimensions are chosen. Their ranks must be known.
-        model: The model, whose layers the sizes must suit. Without it, usual sizes are chosen.
+        chosen: The positions of the inputs to choose dimensions for. Their ranks must be known.
+        model: The model; the sizes must suit its layers. Without it, usual sizes are chosen.
 
     Returns:
         The shapes of the inputs in `known` and `chosen`.
@@ -162,7 +162,7 @@ class _Trial:
             self.failure = f"{layer.describe()} fails: {message}"
 
     def _count_other_batches(self, model: Model, inputs: Sequence[TensorSpec]) -> int:
-        """Return the number of outputs whose first axis has another size than the batch, though it may be dynamic.
+        """Return the number of outputs with a first axis that is not the batch size, though it may be dynamic.
 
         A layer that flattens images of the wrong size adds their surplus to the batch.
         """
@@ -307,7 +307,7 @@ def _list_totals(groups: Sequence[_Group], sizes: Sequence[int]) -> list[tuple[i
 
 
 def _resolve(fixed: Mapping[int, PartialShape], groups: Sequence[_Group], sizes: Sequence[int]) -> dict[int, Shape]:
-    """Return static shapes, in which the dimensions of groups have these sizes."""
+    """Return static shapes with these sizes for the dimensions of groups."""
     chosen = {member: size for group, size in zip(groups, sizes, strict=True) for member in group.members}
     return {
         i: tuple(chosen[i, axis] if isinstance(d, DynamicDimension) else int(d) for axis, d in enumerate(shape))

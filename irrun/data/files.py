@@ -31,7 +31,7 @@ _NPY_MAGIC = b"\x93NUMPY"
 
 
 def read_file(path: Path | Pipe, key: str, tensor: TensorSpec) -> Array:
-    """Read an array from a file whose suffix is a key of `READERS`.
+    """Read an array from a file with a suffix in `READERS`.
 
     Args:
         path: The path, or the contents of stdin.
@@ -83,7 +83,7 @@ def check_member(source: str | Pipe, tensor: TensorSpec) -> None:
 
 
 def read_npz_by_name(source: str | Pipe, tensors: Sequence[TensorSpec]) -> dict[int, Array]:
-    """Load the arrays of an .npz file whose keys are names of inputs.
+    """Load the arrays of an .npz file with names of inputs as keys.
 
     Args:
         source: The path, or the contents of stdin.
@@ -224,7 +224,7 @@ def parse_json(text: str, tensor: TensorSpec, source: str) -> Array:
 
 
 def read_strings(text: str, tensor: TensorSpec) -> Array:
-    """Return the strings that a text states: those of JSON text, the lines of a .txt file, or the text itself.
+    """Return the strings of a text: JSON strings, the lines of a .txt file, or the text itself.
 
     Args:
         text: The text.

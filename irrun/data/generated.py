@@ -70,7 +70,7 @@ class GeneratedInput:
             tensor: The input.
             seed: Seed for random numbers.
             position: The position of the input. Inputs at different positions get different random numbers.
-            use: What the model does with integers.
+            use: How the model uses integers.
 
         Raises:
             InputError: The array is too large.

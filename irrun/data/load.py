@@ -42,7 +42,7 @@ class LoadOptions:
     Attributes:
         seed: Seed for random inputs.
         image: How images are converted to tensors.
-        notify: Called with one line for each input whose dynamic dimensions are chosen.
+        notify: Called with one line for each input with chosen dimensions.
         memory: Bytes that an array that is read from an .npz file or from stdin may take; None for half of the memory
             of the machine.
     """
@@ -169,7 +169,7 @@ class _Loader:
             self.tensors = self.model.inputs
         self.options = options
         self.arrays: dict[int, Array] = {}
-        #: Inputs with a text of their own that says how they are generated.
+        #: Inputs with their own text for generating values.
         self.generated: dict[int, GeneratedInput] = {}
         #: Inputs that are generated because a text without a name took their places; other texts replace it.
         self.filled: dict[int, GeneratedInput] = {}

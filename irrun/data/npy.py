@@ -1,4 +1,4 @@
-"""Headers of .npy files and of members of .npz files, which are checked before memory is allocated for them."""
+"""Headers of .npy files and of members of .npz files, checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def read_npy_header(file: BinaryIO | Any, size: int | None = None) -> tuple[tupl
 
     Args:
         file: The file, at its start. It is at the start of the data afterwards.
-        size: The size of the file in bytes, which is checked if it is passed.
+        size: The size of the file in bytes, for a check.
 
     Returns:
-        The shape, whether the order is that of Fortran, and the type.
+        The shape, whether the order is Fortran's, and the type.
 
     Raises:
         ValueError: The header is invalid or too large, or the file is smaller than its data.

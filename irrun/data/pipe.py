@@ -16,7 +16,7 @@ _SUFFIXES = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"PK\x05\x06": ".npz"}
 
 
 class Pipe(io.BytesIO):
-    """The contents of stdin as a file, whose name in messages is "stdin"."""
+    """The contents of stdin as a file, named "stdin" in messages."""
 
     def __str__(self) -> str:
         return "stdin"

@@ -1,4 +1,4 @@
-"""What a model uses its integer inputs for: indices of tables, lengths of sequences, cases to compare."""
+"""Uses of a model's integer inputs: indices of tables, lengths of sequences, cases to compare."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_VISITS = 20_000
 
 @dataclass
 class IntegerUse:
-    """What a model does with the integers of an input.
+    """The use of an input's integers in a model.
 
     Attributes:
         limit: The values must be less than this; None if nothing limits them.
@@ -154,7 +154,7 @@ def _describe(
 def _find_axes(connections: _Connections, layer: Layer, names: Sequence[str]) -> list[int] | None:
     """Return the axis of the first input that the second one has indices of; none if it is not known.
 
-    None stands for indices of several axes.
+    None means indices of several axes.
 
     Args:
         connections: The connections of the graph.
@@ -189,7 +189,7 @@ def _find_size(
 
 
 def _follow(connections: _Connections, graph: Graph, layer: Layer, position: int) -> Iterator[tuple[Graph, Layer, int]]:
-    """Yield the layers whose outputs contain the values, in bodies too, each with the offset added to the values."""
+    """Yield the layers with outputs that contain the values, in bodies too, each with the added offset."""
     if _keeps_elements(layer, position):
         yield graph, layer, 0
     elif layer.type in ("Add", "Subtract") and (layer.type == "Add" or position == 0):

@@ -46,7 +46,7 @@ def specialize_p_relu(site: CallSite) -> SpecializedKernel | None:
 
     @Memo
     def prepared(shape: tuple[int, ...]) -> tuple[Any, Array] | None:
-        """Return the function and the slope in the shape that broadcasts to the data, or None where there is none."""
+        """Return the function and the slope in the shape that broadcasts to the data, or None."""
         call = find_call(Arrays, "PRelu-1", site.attributes, site.constants, len(shape))
         operand: Any = None if call is None else call.operands[1]
         if call is None or any(n not in (1, m) for n, m in zip(operand.shape[::-1], shape[::-1], strict=False)):

@@ -19,7 +19,7 @@ _lock = make_lock()
 
 
 def align(array: Array) -> Array:
-    """Return a constant whose elements are aligned: the array itself, or a copy that all callers share.
+    """Return a constant with aligned elements: the array itself, or a copy shared by all callers.
 
     Args:
         array: An array that never changes.

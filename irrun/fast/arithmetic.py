@@ -41,7 +41,7 @@ def specialize_ufunc(
         site: The call site.
         ufunc: The ufunc, or a function of the same signature.
         dtypes: Types that the ufunc computes as the plain kernel does.
-        common: The most frequent of them, which is checked first.
+        common: The most frequent one, which is checked first.
     """
     if not uses_numpy_broadcasting(site):
         return None

@@ -1,4 +1,4 @@
-"""Attention whose keys and values are shared by groups of heads."""
+"""Attention with keys and values shared by groups of heads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SCORES = 1 << 21
 def get_repeated_shape(
     data: Array, broadcast_shape: Array, target: Array, *, special_zero: bool, dtype: Any = np.int64
 ) -> Array:
-    """Return the shape of keys or values whose heads are repeated by Unsqueeze, Broadcast and Reshape.
+    """Return the shape of keys or values with heads repeated by Unsqueeze, Broadcast and Reshape.
 
     Args:
         data: Shape [B, H, S, E].

@@ -14,14 +14,14 @@ __all__ = ["append_to_reordered_variable", "append_to_variable"]
 
 Array = np.ndarray[Any, Any]
 
-#: Length of the growing axis that a buffer has at least.
+#: Minimum length of the growing axis of a buffer.
 MIN_CAPACITY = 64
 
 
 def append_to_variable(past: Array, new: Array, *, axis: int, variable_id: str, variables: Variables) -> Array:
     """Concatenate the value of a variable and new elements in a buffer that has room for more.
 
-    If the value is a view of the beginning of the buffer, as it is after the previous run, only the new elements are
+    If the value is a view of the beginning of the buffer, as after the previous run, only the new elements are
     written. Elements beyond the value do not belong to it: they remain from a run that failed.
 
     Args:

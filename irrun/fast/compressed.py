@@ -43,7 +43,7 @@ SMALL_TILE_SIZE = 1 << 18
 MAX_SCALED_ROWS = 8
 #: Types that NumPy converts to f32 fast.
 NATIVE_CODES = ("i8", "u8")
-#: Types of up to 8 bits, which are looked up in a table of f32.
+#: Types of up to 8 bits, converted by a table of f32.
 TABLE_CODES = ("u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0")
 #: 2 ** 112: the ratio of the values that the bits of f16, moved to their places in f32, have in f16 and f32.
 F16_FACTOR = np.float32(2.0**112)

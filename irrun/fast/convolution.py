@@ -35,9 +35,9 @@ __all__ = ["METHODS", "ConvolutionEntry", "ConvolutionKernel"]
 
 Array = np.ndarray[Any, Any]
 
-#: Winograd's algorithm: input and output channels at least, and tiles per image at least.
+#: Winograd's algorithm: minimum number of input and output channels, and minimum number of tiles per image.
 MIN_WINOGRAD_CHANNELS, MIN_WINOGRAD_TILES = 16, 25
-#: Data shapes whose methods a kernel keeps.
+#: Maximum number of data shapes for which a kernel keeps methods.
 MAX_SHAPES = 16
 
 
@@ -47,7 +47,7 @@ def _flatten(filters: Array, problem: Problem) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionEntry(MethodEntry[Problem]):
-    """A method of convolution, which is created from the prepared filters and the problem.
+    """A method of convolution, created from the prepared filters and the problem.
 
     Attributes:
         prepare: Returns the filters [GROUPS, C_OUT, C_IN, kernel...] in the form that the method requires.
@@ -106,7 +106,7 @@ class ConvolutionKernel:
     Args:
         filters: f32, shape [GROUPS, C_OUT, C_IN, kernel...].
         attributes: The attributes of Convolution.
-        packed: What prepared filters may take.
+        packed: The memory limit for prepared filters.
         chain: The operations that follow; the result of the convolution is the running value.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""What a convolution has to compute, and the form of the methods that compute it."""
+"""The problem of a convolution, and the interface of the methods that solve it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Method(Protocol):
 
 
 def count_products(multiplications: int) -> int:
-    """Return the number of parts into which products are divided; it does not depend on the number of threads.
+    """Return the number of parts of a product. It does not depend on the number of threads.
 
     Args:
         multiplications: The number of multiplications of all products.

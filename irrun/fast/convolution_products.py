@@ -25,7 +25,7 @@ PART_MULTIPLE = 64
 MAX_ASPECT = 64
 #: Elements of the columns that are copied at a time: enough for an efficient product, few enough for the cache.
 COLUMN_BLOCK = 1 << 19
-#: Positions of a block at least, for an efficient product.
+#: Minimum number of positions per block, for an efficient product.
 MIN_BLOCK_POSITIONS = 64
 
 
@@ -93,7 +93,7 @@ class PointwiseMethod:
             groups = split_range(p.groups, count)
         elif p.positions >= MAX_ASPECT * p.c_out:
             positions = split_range(p.positions, count, PART_MULTIPLE)
-        else:  # what follows is computed for whole channels, which are contiguous
+        else:  # later operations are computed for whole channels, which are contiguous
             channels = split_range(p.c_out, divide_time(p.c_out * p.c_in * p.positions // MULTIPLICATION_RATE // 2), 16)
         return list(itertools.product(range(p.batch), groups, channels, positions))
 
@@ -119,7 +119,7 @@ class PointwiseMethod:
 
 
 class ColumnMethod:
-    """Convolution as a product of the filters and the windows, which are copied to columns block by block.
+    """Convolution as a product of the filters and the windows. Windows are copied to columns block by block.
 
     Args:
         weights: Shape [GROUPS, C_OUT, C_IN * kernel].

@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 BLOCK_SIZE = 1 << 16
 #: The same for banded products, which take less time the fewer calls there are.
 BANDED_BLOCK_SIZE = 1 << 17
-#: Results in a row that a product with a banded matrix computes at most.
+#: Maximum number of results in a row for a product with a banded matrix.
 MAX_SEGMENT_WIDTH = 16
 #: The same for windows of up to MAX_NARROW_HEIGHT rows if the matrices of wider segments would take more bytes than
 #: MAX_WIDE_BANDS: matrices of half the width take a third. The calls are more, but less is read from beyond the cache.
@@ -56,7 +56,7 @@ def can_sum_taps(problem: Problem) -> bool:
 
 
 class _DepthwiseMethod:
-    """What depthwise methods share: blocks of channels, which threads compute one after another.
+    """The base of depthwise methods: threads compute blocks of channels one after another.
 
     Args:
         problem: The shapes.

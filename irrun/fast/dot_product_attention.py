@@ -22,7 +22,7 @@ __all__: list[str] = []
 
 #: Scores that are computed at a time.
 MAX_SCORES = 1 << 18
-#: Multiplications that a thread computes at least.
+#: Minimum number of multiplications per thread.
 MIN_PART_PRODUCTS = 3 << 22
 MAX_PARTS = 32
 

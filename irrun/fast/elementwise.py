@@ -172,7 +172,7 @@ class ElementwiseChain:
 
 
 class BoundChain:
-    """A chain whose inputs have values, ready to be applied to blocks of the result.
+    """A chain with input values, ready to be applied to blocks of the result.
 
     All arrays are viewed with as few axes as possible: the axes of `shape`.
 
@@ -259,7 +259,7 @@ def _compute_block(function: BlockFunction, block: Array, operands: Sequence[Arr
 
 
 def _merge_axes(shape: Sequence[int], views: Sequence[Array]) -> tuple[int, ...]:
-    """Return the shape with as few axes as possible in which all views can be expressed."""
+    """Return the shape with the fewest axes that can express all views."""
     sizes: list[int] = []
     strides: list[tuple[int, ...]] = []
     step = F32.itemsize

@@ -6,7 +6,7 @@ __all__ = ["REFUSALS", "NoKernelError"]
 
 
 class NoKernelError(Exception):
-    """There is no fast kernel for a case. Other kernels compute it; the text says why."""
+    """There is no fast kernel for a case, and other kernels compute it. The text gives the reason."""
 
 
 #: What the preparation of a kernel may raise: there is none, or the plain kernel refuses the shapes with a message when

@@ -12,13 +12,13 @@ __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
 
-#: Beams of all batches, and elements, up to which jumps of several steps are faster than single steps.
+#: Maximum number of beams in all batches, and of elements, for jumps of several steps to be faster than single steps.
 MAX_JUMPING, MAX_JUMPS = 32, 1 << 14
 
 
 @specializes("GatherTree-1")
 def specialize_gather_tree(site: CallSite) -> SpecializedKernel:
-    """Follow the parents by flat indices, which are checked before."""
+    """Follow the parents by flat indices, after checking them."""
     template = site.constants
     positions = site.variable_inputs
 
@@ -53,7 +53,7 @@ def _follow_by_jumps(parents: Array, own: Array) -> Array:
     """Return what `_follow` returns, by jumps of 1, 2, 4 and more steps: few calls on all elements."""
     steps, count = parents.shape
     first = np.arange(-count, (steps - 1) * count, count)
-    jumps = (parents + first[:, np.newaxis]).reshape(-1)  # negative before the first step, where no path goes on
+    jumps = (parents + first[:, np.newaxis]).reshape(-1)  # negative before the first step, where all paths end
     paths = np.empty(parents.shape, np.intp)
     np.add(own, first[-1] + count, paths[-1])
     done = 1
@@ -65,7 +65,7 @@ def _follow_by_jumps(parents: Array, own: Array) -> Array:
 
 
 def _gather_tree(step_ids: Array, parent_ids: Array, max_seq_len: Array, end_token: Array) -> Array | None:
-    """Return what the plain kernel returns, or None for inputs that are left to it."""
+    """Return the result of the plain kernel, or None for inputs that only the plain kernel supports."""
     dtype = step_ids.dtype
     if dtype.kind not in "iu" or any(x.dtype != dtype for x in (parent_ids, max_seq_len, end_token)):
         return None

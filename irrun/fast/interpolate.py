@@ -146,7 +146,7 @@ def _make_axis(matrix: Array) -> _Axis:
 
 
 def _find_factor(matrix: Array) -> int:
-    """Return the whole factor by which an axis is repeated, or 0."""
+    """Return the integer factor that an axis is repeated by, or 0."""
     target, size = matrix.shape
     factor = target // size
     return factor if np.array_equal(matrix, np.repeat(np.eye(size), factor, axis=0)) else 0

@@ -72,7 +72,7 @@ class CellStep:
 
 @dataclass(frozen=True)
 class SequenceLoop:
-    """A kernel for a loop whose iterations depend on each other only through recurrent cells.
+    """A kernel for a loop with iterations that depend on each other only through recurrent cells.
 
     Attributes:
         initial: The value of every slot before the first step: a constant or None.
@@ -158,7 +158,7 @@ def iterate_tensor_iterator(plain: Kernel, *inputs: Array, body: BodyRunner) -> 
     """Run TensorIterator.
 
     Args:
-        plain: The plain kernel. It runs if there is no iteration or an input is invalid.
+        plain: The plain kernel. It runs if there are no iterations or an input is invalid.
         inputs: As for `plain`.
         body: The body.
     """
@@ -173,7 +173,7 @@ def iterate_loop(plain: Kernel, *inputs: Array, body: BodyRunner) -> tuple[Array
     """Run Loop.
 
     Args:
-        plain: The plain kernel. It runs if there is no iteration or an input is invalid.
+        plain: The plain kernel. It runs if there are no iterations or an input is invalid.
         inputs: As for `plain`: the trip count, the execution condition and the others.
         body: The body.
     """

@@ -22,7 +22,7 @@ from irrun.threads import PART_MULTIPLE, FinishPart, copy_unaligned, count_parts
 
 __all__ = ["METHODS", "ProductKernel", "make_product_kernel"]
 
-#: Weights of up to so many bytes are copied to the layout in which products of few rows are fastest.
+#: Weights of up to this many bytes are copied to the fastest layout for products of few rows.
 MAX_COPIED_BYTES = 1 << 20
 #: For so many rows, BLAS multiplies larger weights [N, K] from the left up to four times faster than from the right.
 MIN_ROWS, MAX_ROWS = 2, 64
@@ -48,7 +48,7 @@ class Product(NamedTuple):
 
 
 class _Problem:
-    """A product whose method is chosen.
+    """A product with a chosen method.
 
     Args:
         site: The call site.
@@ -66,7 +66,7 @@ class _Problem:
 
     @cached_property
     def panels(self) -> PanelProduct | None:
-        """The product in panels, whose memory is reserved, or None if memory does not suffice."""
+        """The product in panels, with reserved memory, or None if there is not enough memory."""
         return make_panel_product(self.weights, self.site.packed)
 
     def create(self) -> Product:
@@ -184,7 +184,7 @@ class PanelKernel:
 
 
 class ProductKernel(FusedKernel):
-    """A product with constant weights, and the elementwise operations that follow it, which are applied to its parts.
+    """A product with constant weights. The elementwise operations after it are applied to its parts.
 
     Args:
         product: The product.
@@ -215,7 +215,7 @@ class ProductKernel(FusedKernel):
 
 @fuses("MatMul-1")
 def make_product_kernel(site: CallSite, chain: ElementwiseChain) -> FusedKernel | None:
-    """Return the kernel of MatMul and what follows, or None if its weights are not a constant matrix of f32."""
+    """Return the kernel of MatMul and the operations after it, or None if its weights are not a constant f32 matrix."""
     weights = site.get_constant(1)
     if weights is None or weights.dtype is not F32 or not _has_weights(site, weights):
         return None
@@ -232,7 +232,7 @@ def _has_weights(site: CallSite, weights: Array) -> bool:
 
 
 def _prepare_weights(weights: Array) -> Array:
-    """Return weights [K, N] in the layout in which products are fastest if they are small."""
+    """Return weights [K, N], in the fastest layout for products if they are small."""
     if weights.nbytes <= MAX_COPIED_BYTES and not weights.flags.c_contiguous:
         weights = freeze(np.ascontiguousarray(weights))
     return weights

@@ -1,7 +1,7 @@
 """Methods: implementations of an operation among which the shapes, the weights and the processor decide.
 
-A table lists the methods of an operation. The first that applies, and whose prepared weights fit into the memory for
-them, is chosen; `irrun info --plan` shows which one that is, and why the methods before it are not.
+A table lists the methods of an operation. The first method that applies and has enough memory for its prepared weights
+is chosen; `irrun info --plan` shows it, and why earlier methods were not chosen.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MethodEntry(Generic[P]):
         name: Its name.
         reason: When it is chosen.
         applies: Whether it is the method for a problem.
-        create: Returns the method; what it gets besides the problem is up to the table.
+        create: Returns the method; each table defines its arguments besides the problem.
         count_bytes: Returns the memory that prepared weights take in addition.
     """
 

@@ -18,7 +18,7 @@ Index = tuple[Any, ...]
 
 
 def index_axis(axis: int, index: Any) -> Index:
-    """Return an index that applies `index` to one axis and whose result is an array; negative axes are allowed."""
+    """Return an index that applies `index` to one axis and gives an array; negative axes are allowed."""
     if axis >= 0:
         return (*[slice(None)] * axis, index, ...)
     return (..., index, *[slice(None)] * (-axis - 1))
@@ -192,7 +192,7 @@ def _create_index(
         else:
             start = None if masks["begin"][i] else first
             if step < 0 and start is not None and start < -1:
-                return None  # before the first element of a short axis, which is special
+                return None  # before the first element of a short axis, a special case
             index.append(slice(start, None if masks["end"][i] else last, step))
     if not any(masks["ellipsis"]):
         index.append(...)  # the result is an array, not a scalar

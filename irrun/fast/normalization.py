@@ -153,7 +153,7 @@ def specialize_softmax(site: CallSite, is_log: bool) -> SpecializedKernel | None
 
 
 def _make_kernel(site: CallSite, choose: Callable[[tuple[int, ...]], tuple[Choice, Any] | None]) -> SpecializedKernel:
-    """Return a kernel whose method is chosen by the shape of the data.
+    """Return a kernel that chooses its method by the shape of the data.
 
     Args:
         site: The call site.
@@ -177,7 +177,7 @@ def _make_kernel(site: CallSite, choose: Callable[[tuple[int, ...]], tuple[Choic
 
 
 def _create_softmax(axis: int, is_log: bool) -> Callable[..., Array]:
-    """Return a function of arrays, whose sums NumPy computes."""
+    """Return a function of arrays, with sums computed by NumPy."""
     find_max: Any = np.maximum.reduce
     add_up: Any = np.add.reduce
 
@@ -198,7 +198,7 @@ def _create_softmax(axis: int, is_log: bool) -> Callable[..., Array]:
 
 
 def _create_row_softmax(length: int, is_log: bool) -> Callable[..., Array]:
-    """Return a function of matrices, whose rows are added up by a product with a vector of ones."""
+    """Return a function of matrices that adds up rows by a product with a vector of ones."""
     find_max: Any = np.maximum.reduce
     ones = freeze(np.ones((length, 1), np.float32))
 
@@ -255,7 +255,7 @@ def specialize_mvn_2(site: CallSite) -> SpecializedKernel | None:
 
 
 class NormalizationKernel(FusedKernel):
-    """MVN along the last axis, and the elementwise operations that follow it, which are applied to blocks of rows.
+    """MVN along the last axis. The elementwise operations after it are applied to blocks of rows.
 
     Args:
         kernel: MVN alone, for other shapes.
@@ -375,7 +375,7 @@ def _compute_deviation(variance: Array, epsilon: Array, is_inside: bool) -> Arra
 
 
 def _create_row_mvn(epsilon: Array, is_inside: bool, divides: bool, length: int) -> Callable[..., Array]:
-    """Return a function of matrices with rows of one length, which are added up by products."""
+    """Return a function of matrices with rows of one length, added up by products."""
     weights = freeze(np.full((length, 1), 1 / length, np.float32))
     divisor = freeze(np.array(length, np.float32))
 

@@ -23,14 +23,14 @@ RELEASE_INTERVAL = 1 << 24
 MAX_PANEL_BYTES = 1 << 30
 #: Bytes of a line of the cache.
 LINE_SIZE = 64
-#: Arrays of at least this many bytes have pages of their own, and huge pages where the system has them.
+#: Arrays of at least this many bytes have their own pages, and huge pages if the system supports them.
 MIN_OWN_PAGES, MIN_HUGE_PAGES = 1 << 16, 1 << 21
 
 
 def allocate_kept(shape: tuple[int, ...]) -> Array:
     """Return zeros in f32 for what is kept between runs, such as prepared weights.
 
-    Large arrays have pages of their own: among the values of a run they would divide the memory that is free between
+    Large arrays have their own pages: among the values of a run, they would fragment the memory that is free between
     runs into pieces, so that later runs would need more of it.
     """
     size = 4 * math.prod(shape)
@@ -87,7 +87,7 @@ class MemoryCount:
 
 
 class Originals:
-    """The weights that kernels copy, which a mapped file may contain: the copies replace them in memory.
+    """The weights that kernels copy. If a mapped file contains them, the copies replace them in memory.
 
     Args:
         release: Releases the memory that a mapped file took when an array of it, or the whole file, was read. Called
@@ -106,11 +106,11 @@ class Originals:
         self._lock = make_lock()
 
     def count_copy(self, size: int, original: Array | None = None) -> None:
-        """Count a copy of weights, whose original need not stay in memory.
+        """Count a copy of weights. The original need not stay in memory.
 
         Args:
             size: The number of bytes.
-            original: The weights, whose memory is released. If it is None, the memory of the whole file is released
+            original: The weights; their memory is released. If it is None, the memory of the whole file is released
                 after every `RELEASE_INTERVAL` bytes.
         """
         if self._release is None:

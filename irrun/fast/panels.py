@@ -1,9 +1,9 @@
 """Matrix products by the kernels of OpenBLAS for small matrices.
 
-BLAS copies both matrices of a product to the order in which its kernels read them, which takes as long as to multiply
+BLAS copies both matrices of a product into the order that its kernels read, which takes as long as multiplying
 a few dozen rows. On processors with AVX-512, OpenBLAS multiplies matrices without copies if there are at most a million
 multiplications. Products are therefore divided into blocks of so many: some rows of the left matrix, and a panel of a
-few columns of the right one. Large constant weights are kept in panels, whose elements are consecutive in memory.
+few columns of the right one. Large constant weights are kept in panels of consecutive memory.
 Products of a hundred rows and more take so long that the copies do not matter: BLAS computes them at once.
 """
 
@@ -35,13 +35,13 @@ __all__ = ["PanelProduct", "count_panel_bytes", "make_panel_product", "multiply_
 
 Array = np.ndarray[Any, Any]
 
-#: Multiplications of a product without copies at most.
+#: Maximum number of multiplications in a product without copies.
 MAX_MULTIPLICATIONS = 1_000_000
 #: Multiplications of a product of two variable matrices that is divided: the calls of NumPy for fewer take too long.
 MIN_DIVIDED = 6_000_000
 #: Columns of a panel. Rows are multiplied in groups of so many.
 WIDTH, ROW_GROUP = 64, 4
-#: Elements of rows at most. Longer ones are divided: with fewer rows in a block, reading the panel takes longer than
+#: Maximum length of rows. Longer rows are divided: with fewer rows in a block, reading the panel takes longer than
 #: multiplying by it.
 MAX_INNER = 1024
 #: Weights of up to so many bytes are not copied to panels: their rows are read as fast from the cache.
@@ -54,7 +54,7 @@ MIN_COPIED_INNER = 256
 MIN_WHOLE_ROWS, MIN_WHOLE_WORK = 96, 8_000_000
 #: So many elements in the inner dimension, rows and columns at least have products of two variable matrices for that.
 MIN_WHOLE_INNER, MIN_WHOLE_SIDE = 256, 48
-#: Parts of such products at most, for each of which BLAS copies one of the matrices.
+#: Maximum number of parts of such products; BLAS copies one of the matrices for each part.
 MAX_WHOLE_PARTS = 4
 #: Elements of a column that are copied at a time when panels are made.
 COPIED_ELEMENTS = 1 << 10
@@ -82,7 +82,7 @@ def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | N
 
     Args:
         weights: f32, shape [K, N], in any layout and alignment. They never change.
-        memory: What panels may take.
+        memory: The memory limit for panels.
     """
     if not suits_panels(weights):
         return None
@@ -172,7 +172,7 @@ def _divide_inner(inner: int) -> list[slice]:
 
 
 def _count_block_rows(inner: int, width: int) -> int:
-    """Return the number of rows whose product with some columns needs no copies, a multiple of the groups."""
+    """Return the number of rows (a multiple of the groups) for a product with some columns without copies."""
     longest: int = _divide_inner(inner)[0].stop
     return MAX_MULTIPLICATIONS // (longest * width) // ROW_GROUP * ROW_GROUP
 
@@ -215,7 +215,7 @@ class PanelProduct:
 
         Args:
             rows: f32, shape [M, K].
-            finish: What is applied to parts of the product.
+            finish: The function to apply to parts of the product.
         """
         count, (inner, columns) = rows.shape[0], self.shape
         is_whole = self._is_readable and count >= MIN_WHOLE_ROWS and count * inner * columns >= MIN_WHOLE_WORK
@@ -264,7 +264,7 @@ class PanelProduct:
         return result
 
     def _multiply_by_copies(self, rows: Array, columns: slice, out: Array) -> None:
-        """Multiply rows by some columns, whose panels are copied one by one."""
+        """Multiply rows by some columns, copying their panels one by one."""
         inner = self.shape[0]
         for start in within_time(range(columns.start, columns.stop, WIDTH)):
             section = slice(start, min(start + WIDTH, columns.stop))
@@ -296,7 +296,7 @@ class PanelProduct:
         parts = count_parts(count, inner * columns)
         if count > columns and not by_columns:
             return [(rows, slice(0, columns)) for rows in split_range(count, parts, self._block)]
-        # What follows takes less time for long rows. Blocks and results do not depend on the division.
+        # Later operations take less time for long rows. Blocks and results do not depend on the division.
         parts = min(parts, get_thread_count())
         return [(slice(0, count), section) for section in split_range(columns, parts, WIDTH)]
 

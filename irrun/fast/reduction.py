@@ -32,7 +32,7 @@ def read_axes(site: CallSite) -> tuple[int, ...] | None:
 
 
 def is_short_axis(shape: tuple[int, ...], axis: int) -> bool:
-    """Return whether the plain kernels reduce slice by slice along an axis, which is faster than NumPy."""
+    """Return whether the plain kernels are faster than NumPy, by reducing slice by slice along an axis."""
     is_large = math.prod(shape) >= MIN_SIZE_OF_SHORT_AXIS
     return is_large and shape[axis] <= SHORT_AXIS and axis in (-1, len(shape) - 1)
 
@@ -90,7 +90,7 @@ def specialize_mean(site: CallSite) -> SpecializedKernel | None:
 
 
 def _find_kept_shape(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> tuple[int, ...] | None:
-    """Return the shape of the result of a mean over spatial axes, which are the last ones, or None for other axes."""
+    """Return the shape of a mean over the (last) spatial axes, or None for other axes."""
     rank = len(shape)
     first = rank - len(axes)
     if not 0 < first < rank - 1 or {a + rank if a < 0 else a for a in axes} != set(range(first, rank)):

@@ -1,4 +1,4 @@
-"""Temporary memory of threads, which is kept between calls: new memory would be cleared by the system each time."""
+"""Temporary memory of threads, kept between calls, since the system would clear new memory each time."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from irrun.shapes import MAX_RANK
 
 __all__: list[str] = []
 
-#: Results of Broadcast and Tile with at most so many elements are copied, which is faster than creating a view.
+#: Results of Broadcast and Tile with at most this many elements are copied, which is faster than creating a view.
 MAX_COPIED = 1 << 15
 
 

@@ -1,4 +1,4 @@
-"""Specialization of kernels to what is known when a model is compiled.
+"""Specialization of kernels with the facts known when a model is compiled.
 
 A specializer returns a *specialized kernel* for a call site. It gets only the inputs that are not constant,
 in order, and does no more than what is left to do. It must return what the plain kernel returns, within the bounds
@@ -34,7 +34,7 @@ DEFAULT_PACKED_BYTES = 1 << 28
 
 @dataclass(eq=False, repr=False)
 class CallSite:
-    """What is known about an instruction when a model is compiled.
+    """The facts about an instruction when a model is compiled.
 
     Attributes:
         operation: The operation.
@@ -42,7 +42,7 @@ class CallSite:
         constants: One entry per input: its value if it is constant, else None.
         is_absent: One entry per input: whether it is an optional input that is not connected.
         output_count: The number of outputs that have consumers or precede one that has.
-        packed: What weights may take that the kernel keeps in another form.
+        packed: The memory limit for weights that the kernel keeps in another form.
         aligns_weights: Whether the kernel may keep an aligned copy of a constant that is not aligned.
         shape: The shape of the first input, if it is known.
         description: Which implementation the kernel is, and why. Specializers that choose among several set it.
@@ -94,7 +94,7 @@ class CallSite:
         return self.operation.kernel(*arguments, **self.attributes)
 
 
-#: Is called with sites that have at least one variable input.
+#: Called with sites that have at least one variable input.
 Specializer = Callable[[CallSite], SpecializedKernel | None]
 Function = TypeVar("Function", bound=Callable[..., SpecializedKernel | None])
 _specializers: dict[str, Specializer] = {}
@@ -105,7 +105,7 @@ def specializes(*operations: str, **options: Any) -> Callable[[Function], Functi
 
     Args:
         operations: Types with versions, as `str(operation)` spells them: "Gather-8".
-        options: What the function gets besides the site for these operations, such as the ufunc that computes
+        options: Further arguments of the function for these operations, such as the ufunc that computes
             them. A function is decorated more than once if operations differ in it.
     """
 
@@ -140,7 +140,7 @@ def specialize(site: CallSite) -> SpecializedKernel | None:
 
 
 def get_summary(operation: Operation) -> str:
-    """Return what the specializer of an operation does, as a phrase; empty if there is none."""
+    """Return a phrase that describes the specializer of an operation; empty if there is none."""
     load_specializers(operation.type)
     specializer = _specializers.get(str(operation))
     summary = (specializer.__doc__ or "").strip().partition("\n")[0].rstrip(".") if specializer else ""

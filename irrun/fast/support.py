@@ -1,4 +1,4 @@
-"""What the modules of specialized kernels share: dtypes, scalar operands, and computation in tiles.
+"""Helpers of specialized kernels: dtypes, scalar operands, and computation in tiles.
 
 NumPy's dtypes are singletons, so that `x.dtype is F32` is the fastest check of a type. An array whose dtype is equal
 but not identical (with metadata, or in another byte order) fails it, and the plain kernel runs.
@@ -66,7 +66,7 @@ I32 = np.dtype(np.int32)
 I64 = np.dtype(np.int64)
 NATIVE_FLOATS: frozenset[Dtype] = frozenset((F32, F64))
 NATIVE_INTEGERS: frozenset[Dtype] = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8))
-#: Types in which NumPy's arithmetic equals the plain kernels'.
+#: Types with the same arithmetic in NumPy and in the plain kernels.
 NATIVE: frozenset[Dtype] = NATIVE_FLOATS | NATIVE_INTEGERS
 
 #: Arrays of more elements are computed by blocks.
@@ -86,7 +86,7 @@ MAX_ENTRIES = 4
 
 
 class Memo(dict[Any, Any]):
-    """A table whose entries are computed when they are first looked up, such as indices for inputs of one shape.
+    """A table with entries computed at the first lookup, such as indices for inputs of one shape.
 
     Use it as the decorator of a function of one hashable key, and look entries up with brackets, which takes no call
     of Python::
@@ -116,7 +116,7 @@ class Memo(dict[Any, Any]):
 
 
 def make_placeholder(shape: tuple[int, ...]) -> Array:
-    """Return an array of a shape that takes no memory, for plain kernels whose results only have shapes of interest."""
+    """Return an array of a shape without memory, for plain kernels where only the shapes of results matter."""
     return np.broadcast_to(ZERO, shape)
 
 
@@ -127,14 +127,14 @@ with contextlib.suppress(ImportError, TypeError, ValueError), np.errstate(all="i
 
     _SMALL_BUFFERS = _make_extobj(bufsize=16)
     _settings = _extobj_contextvar
-#: Rows of at least so many elements are computed faster one by one than copied to buffers.
+#: Rows of at least this many elements are faster to compute one by one than to copy to buffers.
 MIN_ROW = 400
 
 
 def call_by_rows(length: int, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of a function whose ufuncs compute row by row if rows are long.
+    """Call a function; its ufuncs compute row by row if rows are long.
 
-    NumPy copies operands whose rows are not adjacent, such as a value per row, to buffers of 8,192 elements, which
+    NumPy copies operands with rows that are not adjacent, such as a value per row, to buffers of 8,192 elements, which
     takes longer than the operation itself. With the smallest buffers, it computes each row in place.
 
     Args:
@@ -163,7 +163,7 @@ ONE = freeze(np.ones((), np.float32))
 
 
 def to_operand(value: Array | None) -> Array | None:
-    """Return a constant as the operand of a ufunc: without dimensions if it has one element, which is much faster.
+    """Return a constant as the operand of a ufunc. A single element has no dimensions, which is much faster.
 
     The result has the shape that broadcasting would produce only if the other operand has at least the rank of
     `value`.
@@ -192,7 +192,7 @@ def has_nan(x: Array) -> bool:
 
 
 def find_contiguous_order(x: Array) -> tuple[tuple[int, ...], Array] | None:
-    """Return an order of the axes in which an array is contiguous, and the array in it; None if there is none."""
+    """Return an order of axes that makes an array contiguous, and the array in this order, or None."""
     order = tuple(sorted(range(x.ndim), key=lambda axis: (-x.strides[axis], axis)))
     transposed = x.transpose(order)
     return (order, transposed) if transposed.flags.c_contiguous else None

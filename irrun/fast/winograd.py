@@ -21,9 +21,9 @@ __all__ = ["WinogradMethod", "transform_filters"]
 
 Array = np.ndarray[Any, Any]
 
-#: Tiles of a block at least, for efficient products.
+#: Minimum number of tiles per block, for efficient products.
 MIN_BLOCK_TILES = 256
-#: Multiplications of a block at least, so that two threads rarely wait for the interpreter's lock.
+#: Minimum number of multiplications per block, so that two threads rarely wait for the interpreter's lock.
 MIN_BLOCK_PRODUCTS = 1 << 24
 #: Elements of the transformed filters that are computed at a time, in the processor's cache.
 FILTER_BLOCK_SIZE = 1 << 15

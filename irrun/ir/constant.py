@@ -35,7 +35,7 @@ class Constant:
     offset: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Describe the constant for pickle, which writes the weights that several constants share once."""
+        """Describe the constant for pickle. Weights shared by several constants are written once."""
         weights = Weights.find(self.data) if isinstance(self.data, memoryview) and self.offset is not None else None
         if weights is not None:
             return Constant.from_weights, (weights, self.element_type, self.shape, self.offset, self.size)

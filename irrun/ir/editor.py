@@ -20,7 +20,7 @@ class GraphEditor:
     """A copy of a graph that is edited. Layers are shared with the original until they are changed.
 
     Args:
-        graph: The graph, which is not changed.
+        graph: The graph. It is not modified.
 
     Attributes:
         graph: The copy.

@@ -30,7 +30,7 @@ _OVC = f"{_IR_ONLY}: convert it with `ovc {{path}}` (pip install openvino)"
 _COMPRESSED = "not a model: extract it first, with `{command} {{path}}`"
 _INPUT = "not a model: pass inputs with --input"
 
-# What a file is, and what to do. "{path}" is the file, quoted for a shell, and "{model}" the .xml next to it.
+# Kinds of files, and what to do. "{path}" is the file, quoted for a shell, and "{model}" the .xml next to it.
 _ONNX = ("an ONNX model", "irrun reads it if the name of the file ends in .onnx")
 _TENSORFLOW = ("a TensorFlow model", _OVC)
 _TFLITE = ("a TensorFlow Lite model", _OVC)
@@ -93,7 +93,7 @@ _MEMBERS = [
     (b".npy", _ARRAY),
 ]
 
-#: What a file with a suffix is, if its contents do not tell.
+#: Kinds of files by suffix, if their contents do not tell.
 _SUFFIXES = {
     ".onnx": _ONNX,
     ".pb": _TENSORFLOW,
@@ -116,7 +116,7 @@ _SUFFIXES = {
 #: Suffixes of files that hold models, including formats that irrun does not read.
 MODEL_SUFFIXES = frozenset((".xml", *_SUFFIXES))
 
-#: The root elements of XML that is no model.
+#: The root elements of XML files that are not models.
 _ROOTS = {
     "html": _HTML,
     "svg": ("an SVG image", _INPUT + ", as PNG or JPEG"),
@@ -134,7 +134,7 @@ _XML_NAME = re.compile(rb"<(?:!doctype\s+)?([a-z_][\w.:-]*)", re.IGNORECASE)
 
 
 def explain_file(head: bytes, path: Path | None) -> str | None:
-    """Explain what a file is that is no IR.
+    """Explain what a file is if it is not an IR.
 
     Args:
         head: The first bytes of the file, in UTF-8 if it is text.
@@ -148,7 +148,7 @@ def explain_file(head: bytes, path: Path | None) -> str | None:
 
 
 def explain_path(path: Path) -> str | None:
-    """Explain what a file is that is no IR; see `explain_file`.
+    """Explain what a file is if it is not an IR; see `explain_file`.
 
     Args:
         path: The file.
@@ -260,7 +260,7 @@ def _identify(head: bytes, path: Path | None) -> tuple[str, str] | None:
 
 
 def _identify_binary(head: bytes, suffix: str) -> tuple[str, str] | None:
-    """Return what a file is that has no signature: a message of Protocol Buffers or what its suffix says."""
+    """Return the kind of a file without a signature: a Protocol Buffers message, or the kind of its suffix."""
     if head[8:10] == b'{"' and int.from_bytes(head[:8], "little") < 1 << 32:
         return _TENSORS
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":

@@ -259,7 +259,7 @@ class Graph:
         """Add a Result for an output port.
 
         Args:
-            name: The name of the value, from which the name of the Result is derived.
+            name: The name of the value. The name of the Result is derived from it.
             address: The output port.
 
         Returns:

@@ -235,7 +235,7 @@ class Model:
         new_shapes = {
             self.input(key).layer.id: None if shape is None else PartialShape(shape) for key, shape in shapes.items()
         }
-        reshape_model = get_provider("reshape_model")  # it knows operations, which this package does not depend on
+        reshape_model = get_provider("reshape_model")  # it needs operations, which this package does not depend on
         reshape_model(self, new_shapes)
 
 

@@ -41,7 +41,7 @@ STRUCTURAL_TYPES = {"const": "Constant", "constant": "Constant", "parameter": "P
 
 #: Names that represent an unknown element type.
 UNTYPED = ("UNSPECIFIED", "undefined", "dynamic")
-#: What OpenVINO's front end of ONNX writes for an omitted input. It is read as a Constant without a type.
+#: The layer that OpenVINO's ONNX front end writes for an omitted input. It is read as a Constant without a type.
 NULL_NODE = "NullNode"
 
 #: The attributes of an edge, in the order of the fields of `Edge`.
@@ -83,7 +83,7 @@ def read_findings(
         model: The path of the .xml, or its content as bytes.
         weights: A path, bytes or an array; by default the .bin next to the .xml.
         check: Whether to check the structure: edges, port maps and cycles, and that the weights exist.
-        contradictions: A list to extend by the ports whose declaration the attributes of their layer contradict.
+        contradictions: A list to extend by the ports with declarations that contradict their layer's attributes.
             Such models can run.
 
     Returns:
@@ -283,7 +283,7 @@ class _Reader:
         return _make_shape(tuple(dimensions)) if is_valid else None
 
     def read_declaration(self, element: Any, layer: Layer) -> None:
-        """Copy the attributes `element_type` and `shape` to the output port, whose declaration they override."""
+        """Override the declaration of the output port by the attributes `element_type` and `shape`."""
         if not layer.outputs:
             layer.outputs = [Port(0)]
         port, attributes = layer.outputs[0], layer.attributes

@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parent.parent
 
 
 def find_schemas(package: Path = PACKAGE) -> Path:
-    """Return the folder of the schemas, which a wheel has in the package and a checkout next to it.
+    """Return the folder of the schemas: inside the package in a wheel, next to it in a checkout.
 
     Args:
         package: The folder of the package `irrun`.

@@ -30,7 +30,7 @@ class Finding(NamedTuple):
     Attributes:
         line: The line in the file; 0 if it is unknown.
         layer: The description of the layer; empty if the error does not concern a single layer.
-        message: What was found and what was expected.
+        message: The finding and the expectation.
     """
 
     line: int
@@ -94,7 +94,7 @@ def compare_types(source: Port, target: Port) -> tuple[str, str]:
 
 
 def compare_shapes(source: Port, target: Port) -> tuple[str, str]:
-    """Return the shapes of two ports as text; empty if they agree as far as they are known."""
+    """Return the shapes of two ports as text; empty if the known parts agree."""
     if not source.shape or not target.shape:  # a port of unknown rank has no dimensions, exactly like a scalar
         return "", ""
     is_same = len(source.shape) == len(target.shape) and all(

@@ -1,4 +1,4 @@
-"""The contents of a .bin file, which is mapped into memory instead of read."""
+"""The contents of a .bin file, mapped into memory instead of read."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Weights:
         """Release the memory of a mapped file; parts that are used later are read again.
 
         Args:
-            array: A view whose memory is released, except for pages that contain other data; None for the whole file.
+            array: A view; its memory is released, except for pages that contain other data. None for the whole file.
         """
         if self._mapping is None or not hasattr(mmap, "MADV_DONTNEED"):
             return
@@ -167,7 +167,7 @@ class Weights:
                 self._mapping.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (stop - first) * mmap.PAGESIZE)
 
     def contains(self, array: np.ndarray[Any, Any]) -> bool:
-        """Return whether an array is a contiguous view of a mapped file, whose memory can be released."""
+        """Return whether an array is a contiguous view of a mapped file, so that its memory can be released."""
         return self._find(array) != (0, 0)
 
     def prefetch(self, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
@@ -177,7 +177,7 @@ class Weights:
         as mapping many at once, a quarter of the time of a first run.
 
         Args:
-            arrays: Views, in the order in which they will be read. Those of other memory are ignored.
+            arrays: Views, in the order of reading. Views of other memory are ignored.
         """
         if self._mapping is None or sys.platform != "linux":
             return
@@ -210,7 +210,7 @@ class Weights:
                         return  # an older system
 
     def _find(self, array: np.ndarray[Any, Any]) -> tuple[int, int]:
-        """Return the positions of the first byte of an array, and of the byte after it; (0, 0) if it is no view."""
+        """Return the positions of the first byte of an array, and of the byte after it; (0, 0) if it is not a view."""
         if self._mapping is None or not array.flags.forc:
             return 0, 0
         if self._address is None:

@@ -93,7 +93,7 @@ def shutdown() -> None:
     """Do nothing: there are no plugins to unload."""
 
 
-#: `runtime` and `_pyopenvino`, the names of releases from 2022 on, stand for this package.
+#: `runtime` and `_pyopenvino`, the names in releases from 2022 on, mean this package.
 sys.meta_path.insert(0, ModuleFinder(__name__))  # first, since the other finders would load modules again
 
 

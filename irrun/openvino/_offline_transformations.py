@@ -43,7 +43,7 @@ def apply_moc_legacy_transformations(model: Model, params_with_custom_types: Any
 
     Args:
         model: The model.
-        params_with_custom_types: The names of the parameters whose types OpenVINO keeps.
+        params_with_custom_types: The names of the parameters that keep their types in OpenVINO.
     """
 
 
@@ -59,7 +59,7 @@ def apply_fused_names_cleanup(model: Model) -> None:
     """Remove the names of fused layers, which irrun does not record, from a model.
 
     Args:
-        model: The model, which is modified.
+        model: The model. It is modified.
     """
     for node in model.get_ops():
         for name in [name for name in node._rt_info if name.startswith("fused_names")]:
@@ -70,7 +70,7 @@ def compress_quantize_weights_transformation(model: Model) -> None:
     """Store the quantized weights of a model as integers.
 
     Args:
-        model: The model, which is modified.
+        model: The model. It is modified.
     """
     compress_quantized_weights(model)
 
@@ -79,7 +79,7 @@ def compress_model_transformation(model: Model) -> None:
     """Store the constants of f32 and f64 of a model in f16.
 
     Args:
-        model: The model, which is modified.
+        model: The model. It is modified.
     """
     compress_constants(model)
 
@@ -93,7 +93,7 @@ def apply_make_stateful_transformation(model: Model, param_res_names: Mapping[st
     """Replace inputs and outputs by variables; see `MakeStateful`.
 
     Args:
-        model: The model, which is modified.
+        model: The model. It is modified.
         param_res_names: Names of outputs by the names of inputs; or pairs of a Parameter and a Result.
     """
     MakeStateful(param_res_names).run_on_model(model)

@@ -39,9 +39,9 @@ class AsyncInferQueue:
     def _at_fork_reinit(self) -> None:
         self._condition = threading.Condition()
         running = set(range(len(self._requests))).difference(self._idle)
-        if running:  # the threads of the parent process go on with them
+        if running:  # the threads of the parent process continue with them
             self._idle.extend(sorted(running))
-            self._errors.append(RuntimeError("runs go on in the process that was forked; start them again"))
+            self._errors.append(RuntimeError("runs continue in the parent process; start them again"))
 
     def _make_callback(self, index: int) -> Callable[[InferRequest], None]:
         def complete(request: InferRequest) -> None:
@@ -94,7 +94,7 @@ class AsyncInferQueue:
         """Wait until a request is idle, and return its index.
 
         Raises:
-            Exception: What a previous run or its callback raised.
+            Exception: The error of a previous run or its callback.
         """
         with self._condition:
             self._condition.wait_for(lambda: self._idle)
@@ -110,7 +110,7 @@ class AsyncInferQueue:
             share_inputs: Whether arrays are used without a copy where possible.
 
         Raises:
-            Exception: What a previous run or its callback raised; this run is not started then.
+            Exception: The error of a previous run or its callback. The new run is then not started.
         """
         with self._condition:
             self._condition.wait_for(lambda: self._idle)
@@ -131,7 +131,7 @@ class AsyncInferQueue:
         """Wait until all runs and callbacks are complete.
 
         Raises:
-            Exception: What a run or its callback raised.
+            Exception: The error of a run or its callback.
         """
         with self._condition:
             self._condition.wait_for(lambda: len(self._idle) == len(self._requests))

@@ -63,7 +63,7 @@ def get_batch(model: Model) -> Any:
 
 
 def set_batch(model: Model, batch_size: Any = -1) -> None:
-    """Set the batch size of all inputs whose layouts have a batch dimension.
+    """Set the batch size of all inputs with a batch dimension in their layout.
 
     Args:
         model: The model. If an error is raised, its shapes are unchanged.

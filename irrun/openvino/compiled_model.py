@@ -23,7 +23,7 @@ class CompiledModel:
     """A model that can be run.
 
     Args:
-        model: The model, or another compiled model, whose state this one shares.
+        model: The model, or another compiled model to share the state of.
         config: The properties.
         operations: Custom operations.
     """
@@ -50,7 +50,7 @@ class CompiledModel:
                 node._version = "extension"
         self._inputs = [ConstOutput(node, 0) for node in self._model._parameters]
         self._outputs = [ConstOutput(node, 0) for node in self._model._results]
-        #: Names of the ports of the model that was compiled, which requests accept too.
+        #: Names of the source model's ports; requests accept them, too.
         self._aliases = {
             port: alias
             for ports, aliases in ((model.inputs, self._inputs), (model.outputs, self._outputs))
@@ -89,7 +89,7 @@ class CompiledModel:
         return None
 
     def _find_port(self, port: ConstOutput) -> ConstOutput | None:
-        """Return the port that another one stands for: of this model, of the source model, or with the same name."""
+        """Return the port of this model for a port of this model, of the source model, or with the same name."""
         for candidate in (*self._inputs, *self._outputs):
             if candidate._key == port._key:
                 return candidate
@@ -171,7 +171,7 @@ class CompiledModel:
             self._infer_request.reset_state()
 
     def get_runtime_model(self) -> Model:
-        """Return a copy of the model, which runs as it is."""
+        """Return a copy of the model, since it runs unchanged."""
         return self._model.clone()
 
     def get_property(self, name: Any) -> Any:

@@ -34,7 +34,7 @@ _MAX_OUT_OF_RANGE = 0.75
 
 
 def compress_to_f16(model: Model) -> Model:
-    """Return a copy of a model whose constants of f32 and f64 are stored in f16 and converted back."""
+    """Return a copy of a model with f32 and f64 constants stored in f16 and converted back."""
     copied = model.clone()
     compress_constants(copied)
     return copied
@@ -74,7 +74,7 @@ def compress_quantized_weights(model: Model) -> None:
     A FakeQuantize of a Constant becomes Convert, Subtract of a zero point where it is not 0, and Multiply by a scale.
 
     Args:
-        model: The model, which is modified.
+        model: The model. It is modified.
     """
     for node in model.get_ordered_ops():
         if registry.get_card(node._type, node._version).has_levels and int(node._attributes["levels"]) <= _INT8_LEVELS:

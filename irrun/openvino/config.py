@@ -15,7 +15,7 @@ __all__ = ["CONFIG_PROPERTIES", "Config", "get_device_property", "parse_device"]
 
 _TRUE, _FALSE = ("yes", "true", "1", "on"), ("no", "false", "0", "off")
 
-#: OpenVINO's devices that need hardware which irrun does not use.
+#: OpenVINO's devices for hardware that irrun does not use.
 _KNOWN_DEVICES = ("GPU", "NPU", "HETERO", "MULTI", "BATCH", "GNA", "TEMPLATE")
 
 
@@ -179,7 +179,7 @@ def parse_device(name: str) -> str:
     """Return "CPU" or "AUTO" for the name of a device.
 
     Raises:
-        RuntimeError: irrun does not stand in for the device, or there is no such device.
+        RuntimeError: irrun does not support the device, or the device does not exist.
     """
     base, _, rest = name.partition(":")
     device = base.partition(".")[0]
@@ -204,7 +204,7 @@ class Config:
     """The values of properties.
 
     Args:
-        values: Properties by name, which are validated.
+        values: Properties by name. They are validated.
         device: The device that messages name.
 
     Attributes:
@@ -316,7 +316,7 @@ def get_device_property(config: Config, device: str, name: str) -> Any:
     """Return a property of a device.
 
     Args:
-        config: What was set for the device.
+        config: The properties set for the device.
         device: "CPU" or "AUTO".
         name: The name of the property.
 

@@ -43,7 +43,7 @@ class Core:
         Args:
             model: The path of an .xml, its content as bytes or text, or a stream.
             weights: A path, bytes, a tensor or a stream; None or an empty path for the .bin next to the .xml.
-            config: Properties, which are validated only. The folder CACHE_DIR is created.
+            config: Properties. They are only validated, and the folder CACHE_DIR is created.
 
         Raises:
             RuntimeError: A file cannot be read or is invalid.
@@ -76,7 +76,7 @@ class Core:
 
         Args:
             model: A model, or what `read_model` accepts.
-            device_name: "CPU" or "AUTO", which is the default.
+            device_name: "CPU" or "AUTO" (the default).
             config: Properties.
             weights: The weights of a model that is read.
 
@@ -155,11 +155,11 @@ class Core:
 
     @property
     def available_devices(self) -> list[str]:
-        """The devices, which is "CPU"."""
+        """The devices: only "CPU"."""
         return ["CPU"]
 
     def get_available_devices(self) -> list[str]:
-        """Return the devices, which is "CPU"."""
+        """Return the devices: only "CPU"."""
         return ["CPU"]
 
     def get_versions(self, device_name: str) -> dict[str, Version]:
@@ -224,7 +224,7 @@ def _bind(names: Sequence[str], arguments: Sequence[Any], keywords: Mapping[str,
     rest = [name for name in names if name not in keywords]
     bound = {**dict(zip(rest[len(rest) - len(arguments) :], arguments, strict=False)), **keywords}
     if len(arguments) > len(rest) or not {names[-1]} <= bound.keys() <= set(names):
-        raise TypeError(f"expected the arguments {' and '.join(names)}, the first one of which may be omitted")
+        raise TypeError(f"expected the arguments {' and '.join(names)}; the first one may be omitted")
     return bound
 
 

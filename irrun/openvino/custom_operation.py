@@ -18,7 +18,7 @@ __all__ = ["AttributeVisitor", "Extension", "Op", "OpExtension", "make_operation
 
 
 class Extension:
-    """What `Core.add_extension` accepts."""
+    """An extension that `Core.add_extension` accepts."""
 
 
 class OpExtension(Extension):
@@ -172,7 +172,7 @@ def make_operation(extension: Any) -> Operation:
 def make_operations(nodes: Iterable[Node]) -> list[Operation]:
     """Return an operation for each node that was created from a class derived from `Op`.
 
-    Each node gets a version of its own, so that it runs the `evaluate` of its instance.
+    Each node gets a unique version, so that it runs the `evaluate` of its instance.
 
     Args:
         nodes: The nodes of a model.

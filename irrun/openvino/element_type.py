@@ -64,7 +64,7 @@ _ORDER = (
     "f8e8m0",
 )
 
-#: The NumPy types of tensors whose element types NumPy does not support.
+#: The NumPy types of tensors with element types that NumPy does not support.
 _STORAGE = {"bf16": np.float16, "i4": np.int8, "string": np.bytes_}
 
 
@@ -74,7 +74,7 @@ class Type:
     Each element type exists once, as an attribute of this class such as `Type.f32`.
 
     Args:
-        dtype: What `np.dtype` accepts.
+        dtype: Anything that `np.dtype` accepts.
 
     Raises:
         RuntimeError: No element type corresponds to `dtype`.
@@ -168,7 +168,7 @@ class Type:
         return self._name
 
     def to_dtype(self) -> np.dtype[Any]:
-        """Return the NumPy type of the data of tensors, which is an integer for types unknown to NumPy.
+        """Return the NumPy type of tensor data: an integer type for element types unknown to NumPy.
 
         Raises:
             RuntimeError: The type is dynamic.

@@ -40,7 +40,7 @@ __all__ = [
     "make_result",
 ]
 
-#: Parameters of OpenVINO's functions and the attributes that they stand for.
+#: Parameters of OpenVINO's functions -> attributes.
 _RENAMED = {
     "broadcast_spec": "mode",
     "kernel_shape": "kernel",

@@ -118,7 +118,7 @@ def sort_nodes(roots: Iterable[Node], parameters: Iterable[Node] = ()) -> list[N
 
     Args:
         roots: The Results and Assigns.
-        parameters: Parameters, which are included even if nothing depends on them.
+        parameters: Parameters to include even if nothing depends on them.
     """
     order: dict[int, Node] = {}
     for root in (*roots, *parameters):
@@ -183,7 +183,7 @@ def make_ir(
 
 
 def list_nodes(parameters: Sequence[Node], results: Sequence[Node], sinks: Sequence[Node]) -> list[Node]:
-    """Return the nodes of a model in the order of the layers that `make_ir` makes of them."""
+    """Return the nodes of a model in the order of the layers that `make_ir` creates."""
     inner = [n for n in sort_nodes([*results, *sinks], parameters) if n._type not in ("Parameter", "Result")]
     return [*parameters, *inner, *results]
 

@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 
 class RequestOwner(Protocol):
-    """What a request needs of its compiled model."""
+    """The interface of a compiled model for requests."""
 
     @property
     def inputs(self) -> list[ConstOutput]: ...
@@ -54,7 +54,7 @@ class InferRequest:
     """The inputs, outputs and variables of one user of a compiled model, and its runs.
 
     Args:
-        source: A compiled model; or another request, whose state this one shares.
+        source: A compiled model, or another request to share the state of.
     """
 
     def __init__(self, source: Any) -> None:
@@ -64,11 +64,11 @@ class InferRequest:
         self._compiled: RequestOwner = source
         self._request: IrrunRequest = source._irrun.create_infer_request()
         self._tensors: dict[ConstOutput, Tensor] = {}
-        #: Ports whose memory is kept, since the user may hold it.
+        #: Ports that keep their memory, since the user may hold it.
         self._exposed: set[ConstOutput] = set()
         #: Tensors that are concatenated to a batch before each run.
         self._batches: dict[ConstOutput, Sequence[Tensor]] = {}
-        #: Outputs whose memory became a result, which belongs to the caller.
+        #: Outputs whose memory became a result and belongs to the caller.
         self._loaned: set[ConstOutput] = set()
         self._condition = threading.Condition()
         renew_in_children(self)
@@ -87,9 +87,9 @@ class InferRequest:
 
     def _at_fork_reinit(self) -> None:
         self._condition = threading.Condition()
-        if self._is_running or self._pending:  # the threads of the parent process go on with it
+        if self._is_running or self._pending:  # the threads of the parent process continue with it
             self._is_running, self._pending, self._callback_thread = False, 0, None
-            self._error = RuntimeError("the run goes on in the process that was forked; start it again")
+            self._error = RuntimeError("the run continues in the parent process; start it again")
 
     # -- runs
 
@@ -219,7 +219,7 @@ class InferRequest:
 
         Raises:
             RuntimeError: A kernel failed.
-            Exception: What the callback raised.
+            Exception: The error of the callback.
         """
         with self._condition:
             self._condition.wait_for(self._is_complete)
@@ -294,7 +294,7 @@ class InferRequest:
                 self._tensors[port] = tensor
 
     def _get(self, port: ConstOutput) -> Tensor:
-        """Return the tensor of a port, which is allocated when it is needed."""
+        """Return the tensor of a port; allocate it if needed."""
         tensor = self._tensors.get(port)
         if tensor is None:
             shape = port.partial_shape
@@ -305,7 +305,7 @@ class InferRequest:
         return tensor
 
     def _expose(self, port: ConstOutput) -> Tensor:
-        """Return the tensor of a port, whose memory is kept from now on."""
+        """Return the tensor of a port, and keep its memory from now on."""
         tensor = self._get(port)
         if port in self._loaned:
             self._loaned.discard(port)

@@ -71,7 +71,7 @@ def _describe_failure(node: NodeData, message: str) -> str:
 
 
 def _get_value(output: Output) -> Value:
-    """Return what is known about an output; only its shape if it is declared."""
+    """Return the inferred facts about an output; only its shape if it is declared."""
     port = output._data
     if port.value is None:
         constant = output._node._constant

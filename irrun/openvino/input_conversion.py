@@ -22,7 +22,7 @@ def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput], share: bool = Fals
     Args:
         inputs: An array, a tensor, a number, a sequence, a mapping, or None.
         ports: The inputs of the model.
-        share: Whether tensors may use the memory of arrays, on which the text of an error depends.
+        share: Whether tensors may use the memory of arrays. The text of an error depends on it.
 
     Raises:
         RuntimeError: An input does not exist.

@@ -73,6 +73,6 @@ def _renumber_bodies(node: NodeData, first_output: int) -> dict[str, Any]:
 
 
 def _number_body_ports(node: NodeData) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the positions of the ports by id for a node whose ports are numbered consecutively."""
+    """Return the positions of the ports by id, for a node with consecutive port numbers."""
     count = len(node._sources)
     return {i: i for i in range(count)}, {count + i: i for i in range(len(node._ports))}

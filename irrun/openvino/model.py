@@ -256,7 +256,7 @@ class Model:
         return _find_node(self._results, value)
 
     def get_sink_index(self, sink: Any) -> int:
-        """Return the index of an Assign, which is passed as a node or its output, or -1.
+        """Return the index of an Assign, given as a node or its output, or -1.
 
         Raises:
             TypeError: It is neither a node nor an output.
@@ -480,7 +480,7 @@ class Model:
             infer_node(node)
 
     def clone(self) -> Model:
-        """Return a copy with nodes of its own, which shares the constants."""
+        """Return a copy with its own nodes and shared constants."""
         copies: dict[int, Node] = {}
         for node in self.get_ordered_ops():
             sources = [None if s is None else Output(copies[s._node._id], s._index) for s in node._sources]

@@ -34,7 +34,7 @@ _MOVED = {
 
 
 def find_module_name(name: str) -> str | None:
-    """Return the qualified name of the module of irrun that a module of OpenVINO stands for, or None.
+    """Return the qualified name of irrun's module for a module of OpenVINO, or None.
 
     Args:
         name: The name within `openvino`, such as "runtime.utils.types"; empty for `openvino` itself.
@@ -78,7 +78,7 @@ class ModuleFinder(importlib.abc.MetaPathFinder):
 
 
 def load_as(name: str, own_name: str) -> importlib.machinery.ModuleSpec:
-    """Return the specification of a module that stands for another name.
+    """Return the specification of a module under another name.
 
     Args:
         name: The other name.

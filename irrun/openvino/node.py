@@ -369,7 +369,7 @@ def create_node(
 
 
 def make_unconnected_node(node_type: str, version: str) -> Node:
-    """Create a node without inputs, whose outputs are inferred when it has some.
+    """Create a node without inputs. Its outputs are inferred once it has inputs.
 
     Raises:
         RuntimeError: There is no such operation.

@@ -1,4 +1,4 @@
-"""The modules `opset1` to `opset17`, whose functions create nodes."""
+"""The modules `opset1` to `opset17`, with functions that create nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONTROL = {"if_op": 8, "loop": 5, "tensor_iterator": 1}
 
 
 class OpsetModule(types.ModuleType):
-    """A module whose attributes are the functions of an opset.
+    """A module with the functions of an opset as attributes.
 
     Args:
         number: The number of the opset.

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class PortData:
-    """What is known about an output of a node.
+    """The inferred facts about an output of a node.
 
     Attributes:
         element_type: The element type; None if it is dynamic.
@@ -41,7 +41,7 @@ class PortData:
         names: The tensor names.
         rt_info: Runtime information.
         rt_info_text: The `rt_info` element of the port in the file, or None.
-        value: What is known about its value, from which shapes are inferred; None if it was not inferred.
+        value: The inferred facts about its value, for inferring shapes; None if it was not inferred.
         stated: Bounds and symbols of its elements that were set, by name. No shape rule reads them.
     """
 
@@ -72,7 +72,7 @@ def skip_number() -> None:
 
 
 class NodeData:
-    """What a node knows of itself and of its neighbors; `Node` adds the methods of OpenVINO's class.
+    """The connections of a node; `Node` adds the methods of OpenVINO's class.
 
     Args:
         node_type: The type, such as "Add".
@@ -168,7 +168,7 @@ class DiscreteTypeInfo:
 
 
 class _Port:
-    """What inputs and outputs have in common.
+    """The base of inputs and outputs.
 
     Args:
         node: The node.
@@ -317,7 +317,7 @@ class ConstOutput(_Port):
         """One of the tensor names.
 
         Raises:
-            RuntimeError: There is no name.
+            RuntimeError: The tensor has no name.
         """
         return self.get_any_name()
 
@@ -325,7 +325,7 @@ class ConstOutput(_Port):
         """Return one of the tensor names.
 
         Raises:
-            RuntimeError: There is no name.
+            RuntimeError: The tensor has no name.
         """
         names = self.names
         if not names:
@@ -441,7 +441,7 @@ class DescriptorTensor:
         """Return one of the tensor names.
 
         Raises:
-            RuntimeError: There is no name.
+            RuntimeError: The tensor has no name.
         """
         if not self.names:
             raise RuntimeError("Attempt to get a name for a Tensor without names")
@@ -519,7 +519,7 @@ class DescriptorTensor:
 
 
 def as_output(value: Any) -> Output:
-    """Return the output that a node, an output or an input of a compiled model stands for.
+    """Return the output of a node, an output or an input of a compiled model.
 
     Raises:
         TypeError: `value` is none of them.

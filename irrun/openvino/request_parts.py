@@ -1,4 +1,4 @@
-"""What infer requests return besides tensors: profiling information and variables."""
+"""Results of infer requests besides tensors: profiling information and variables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ProfilingInfo:
     """
 
     class Status(enum.Enum):
-        """What happened to a layer."""
+        """The execution status of a layer."""
 
         NOT_RUN = 0
         OPTIMIZED_OUT = 1

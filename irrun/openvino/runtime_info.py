@@ -91,7 +91,7 @@ def _wrap(value: Any) -> Any:
 
 
 class RTMap(MutableMapping[str, Any]):
-    """A mapping from names to values, which are returned as `OVAny`, or as dictionaries of `OVAny` if they are nested.
+    """A mapping from names to values. It returns `OVAny`, or dictionaries of `OVAny` for nested values.
 
     Args:
         values: The values, which the mapping refers to.

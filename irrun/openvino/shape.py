@@ -26,7 +26,7 @@ _LARGEST = 2**63 - 1
 
 
 class Symbol:
-    """A symbol that identifies equal dynamic dimensions; those of dimensions without a symbol are empty."""
+    """A symbol that identifies equal dynamic dimensions; dimensions without a symbol have an empty one."""
 
     def __init__(self) -> None:
         self._is_empty = False
@@ -252,7 +252,7 @@ class _Integers:
 
 
 class _Axes(_Integers):
-    """Axes, which are printed with their class."""
+    """Axes, printed with their class."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {{{', '.join(map(str, self))}}}>"
@@ -333,7 +333,7 @@ class Shape(_Integers):
 
 
 class PartialShape:
-    """A shape whose dimensions or rank may be dynamic. Its dimensions can be assigned.
+    """A shape with possibly dynamic dimensions or rank. Its dimensions can be assigned.
 
     Args:
         shape: A text such as "[1,3,?,2..8]" or "...", another shape, or a list or tuple of dimensions: integers, -1,
@@ -362,7 +362,7 @@ class PartialShape:
 
     @staticmethod
     def dynamic(rank: Any = None) -> PartialShape:
-        """Return a shape whose dimensions are dynamic.
+        """Return a shape with dynamic dimensions.
 
         Args:
             rank: The number of dimensions, as an integer or a `Dimension`; by default it is dynamic too.
@@ -372,7 +372,7 @@ class PartialShape:
 
     @staticmethod
     def _from_irrun(shape: shapes.PartialShape | None) -> PartialShape:
-        """Return the shape for one of irrun, in which None is a dynamic rank."""
+        """Convert one of irrun's shapes. None is a dynamic rank."""
         result = PartialShape([])
         result._dimensions = None if shape is None else list(shape)
         return result

@@ -245,7 +245,7 @@ class Tensor:
         target_tensor._assign(self._to_values())
 
     def copy_from(self, source_tensor: Any) -> None:
-        """Copy the values of another tensor or array, whose shape this one gets."""
+        """Copy the values and the shape of another tensor or array."""
         (source_tensor if isinstance(source_tensor, Tensor) else Tensor(source_tensor)).copy_to(self)
 
     # -- description
@@ -336,7 +336,7 @@ class RemoteTensor(Tensor):
     """The memory of a device, which irrun does not support."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        raise RuntimeError("remote tensors are not supported: irrun has no devices with memory of their own")
+        raise RuntimeError("remote tensors are not supported: irrun has no devices with their own memory")
 
 
 def _require_type(value: Any) -> ElementType:

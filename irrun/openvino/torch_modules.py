@@ -22,7 +22,7 @@ def is_module(value: object) -> bool:
 
 
 def export_module(module: Any, example_input: Any) -> bytes:
-    """Return a PyTorch module as an ONNX model, whose inputs have dynamic shapes and the names of the arguments.
+    """Convert a PyTorch module to an ONNX model. Its inputs have dynamic shapes and the names of the arguments.
 
     PyTorch traces the module: branches and loops are fixed by the example.
 

@@ -6,7 +6,7 @@ import irrun
 
 __all__ = ["VERSION", "Version", "get_version"]
 
-#: The version of OpenVINO whose API this package follows, in its format.
+#: The OpenVINO version that this package follows, in OpenVINO's format.
 VERSION = f"2026.4.0-0-irrun{irrun.__version__}"
 
 

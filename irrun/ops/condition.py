@@ -57,7 +57,7 @@ def bucketize_3(
 
 
 def _get_comparison_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type in which C compares the two: f64 or f32 if one is a float, else an integer type."""
+    """Return the type that C compares the two in: f64 or f32 if one is a float, else an integer type."""
     for dtype in (a, b):
         if not (is_float(dtype) or is_integer(dtype) or dtype == np.bool_):
             raise InputError(f"expected a numeric type, found {ElementType.of(dtype)}")

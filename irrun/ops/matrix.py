@@ -263,7 +263,7 @@ def _take_diagonal(x: Array, labels: tuple[Label, ...], equation: str) -> _Term:
     for label in unique:
         sizes = {n for n, name in zip(x.shape, labels, strict=True) if name == label}
         if len(sizes) > 1:
-            raise InputError(f"label {label!r} of {equation!r} stands for axes of different sizes {sorted(sizes)}")
+            raise InputError(f"label {label!r} of {equation!r} denotes axes of different sizes {sorted(sizes)}")
     if len(unique) < len(labels):
         x = np.einsum(x, [unique.index(label) for label in labels], list(range(len(unique))))
     return _Term(x, unique)
@@ -276,13 +276,13 @@ def _collect_sizes(terms: Sequence[_Term], equation: str) -> dict[Label, int]:
         for label, n in zip(term.labels, term.values.shape, strict=True):
             size = sizes.setdefault(label, n)
             if n != size and 1 not in (n, size):
-                raise InputError(f"label {label!r} of {equation!r} stands for axes of different sizes {size} and {n}")
+                raise InputError(f"label {label!r} of {equation!r} denotes axes of different sizes {size} and {n}")
             sizes[label] = n if size == 1 else size
     return sizes
 
 
 def _choose_pair(terms: Sequence[_Term], sizes: Mapping[Label, int], output: Sequence[Label]) -> tuple[int, int]:
-    """Return the indices of the two terms whose product is smallest."""
+    """Return the indices of the two terms with the smallest product."""
     return min(
         itertools.combinations(range(len(terms)), 2),
         key=lambda pair: math.prod(sizes[label] for label in _get_remaining_labels(terms, pair, output)),

@@ -33,7 +33,7 @@ def batch_norm_inference_1(
 ) -> Array:
     """Compute `gamma * (data - mean) / sqrt(variance + epsilon) + beta` per channel, with `data` as the third input.
 
-    The specification describes version 5, in which `data` is the first input. In OpenVINO it is the third.
+    The specification describes version 5, where `data` is the first input. In OpenVINO, it is the third.
 
     Args:
         gamma: The type of `data`, shape [C].

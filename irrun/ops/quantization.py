@@ -83,7 +83,7 @@ def fake_quantize_1(
 
 
 def _quantize(data: Array, in_low: Array, in_range: Array, out_low: Array, out_range: Array, levels: int) -> Array:
-    # Each of these operations rounds, so their order is that of the reference implementation.
+    # Each of these operations rounds, so they follow the order of the reference implementation.
     steps = data.dtype.type(levels - 1)
     result = np.empty(data.shape, data.dtype)
     np.subtract(data, in_low, out=result)

@@ -184,7 +184,7 @@ def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, 
         window: Floating-point, shape [n], n <= frame_size. It is centered in a frame and padded with zeros.
         frame_size: Integer scalar, the number of elements of a frame.
         frame_step: Integer scalar, the distance between frames.
-        transpose_frames: Whether the axis of the frequencies precedes that of the frames.
+        transpose_frames: Whether the frequency axis precedes the frame axis.
 
     Returns:
         Shape [batch, frames, frame_size // 2 + 1, 2], or [batch, frame_size // 2 + 1, frames, 2] if `transpose_frames`
@@ -286,7 +286,7 @@ def _read_complex_inputs(
 def _read_sizes(
     shape: Sequence[int], axes: Sequence[int], defaults: Sequence[int], signal_size: Array | None, element_bytes: int
 ) -> list[int]:
-    """Return the size along each of the axes of a tensor of `shape`, where -1 stands for the default.
+    """Return the size along each of the axes of a tensor of `shape`, where -1 means the default.
 
     The transform needs `element_bytes` for each element of the result.
     """

@@ -114,7 +114,7 @@ def convert_promote_types_14(
         Both inputs, in their shapes and the common type.
 
     Raises:
-        InputError: There is no common type, or none that is safe although `promote_unsafe` is false, or there are no
+        InputError: There is no common type, or no safe one and `promote_unsafe` is false, or there are no
             rules for one of the types.
 
     Spec:
@@ -244,7 +244,7 @@ def string_tensor_unpack_15(data: Array) -> tuple[Array, Array, Array]:
         [number of bytes].
 
     Raises:
-        InputError: A string has a surrogate that stands for no byte.
+        InputError: A string has a surrogate that does not represent a byte.
 
     Spec:
         StringTensorUnpack-15

@@ -23,7 +23,7 @@ __all__ = ["infer_bodies"]
 
 
 class BodyInference(Protocol):
-    """What is known about the values of a body."""
+    """The facts about the values of a body."""
 
     @property
     def has_failed(self) -> bool:
@@ -47,10 +47,10 @@ def infer_bodies(infer: InferBody[T], layer: Layer, inputs: Mapping[int, Value])
     Args:
         infer: Infers the values of a body.
         layer: The layer.
-        inputs: What is known about its inputs by the id of the port.
+        inputs: The facts about its inputs by the id of the port.
 
     Returns:
-        What is known about the outputs, and the inferences of the bodies that may run.
+        The facts about the outputs, and the inferences of the bodies that may run.
 
     Raises:
         ShapeError: The inputs do not fit the bodies.
@@ -104,7 +104,7 @@ class _LoopBody(Generic[T]):
     Args:
         infer_body: Infers the values of a body.
         layer: The layer.
-        inputs: What is known about its inputs by the id of the port.
+        inputs: The facts about its inputs by the id of the port.
         body: The body.
     """
 

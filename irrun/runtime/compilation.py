@@ -1,8 +1,8 @@
 """Whether and when the kernels of a model are compiled: the option `jit`.
 
-What runs is decided when a model is compiled, so that its results never change. With "auto", compiled kernels are used
-if a mark in the cache states that they have been compiled before. Otherwise they are compiled in the background, as
-soon as it pays, for models that are compiled later.
+The choice of kernels is made when a model is compiled, so its results never change. With "auto", compiled kernels are
+used if a mark in the cache states that they have been compiled before. Otherwise they are compiled in the background,
+as soon as it pays, for models that are compiled later.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ VALUES: dict[str, bool | Literal["auto"]] = {
     "1": True,
     "on": True,
 }
-#: Bytes of weights that compiled kernels keep in the order in which they read them, at most.
+#: Maximum size of weights that compiled kernels keep in their own order, in bytes.
 JIT_PACKED_BYTES = 1 << 30
-#: Runs of a process, and seconds that they take together, after which it pays to compile the kernels of a program.
+#: Number of runs, and their total time in seconds, after which compiling the kernels of a program pays.
 MIN_RUNS, MIN_SECONDS = 3, 0.5
 
 
 def resolve_jit(jit: Jit) -> bool | Literal["auto"]:
-    """Return the option of a model: None stands for the environment variable IRRUN_JIT, or "auto".
+    """Return the option of a model: None means the environment variable IRRUN_JIT, or "auto".
 
     Raises:
         InputError: The value is unknown, or kernels cannot be compiled because llvmlite is not installed. IRRUN_CPU is
@@ -81,7 +81,7 @@ def is_installed() -> bool:
 
 
 class ProgramKernels:
-    """The compiled kernels of a program, which all models of the process share that have the program.
+    """The compiled kernels of a program, shared by all models in the process with this program.
 
     Args:
         name: The digest of everything that the kernels depend on.

@@ -43,7 +43,7 @@ class GuardedKernel:
     Args:
         operation: The operation.
         layer: The layer that requires it.
-        types: Declared types whose values are computed in another type, with that type.
+        types: Declared types -> the types that their values are computed in, if they differ.
     """
 
     def __init__(self, operation: Operation, layer: Layer, types: Mapping[ElementType, ElementType]) -> None:

@@ -15,7 +15,7 @@ __all__ = ["DeclarationCheck", "Mismatch"]
 
 
 class Mismatch(NamedTuple):
-    """An output whose declared type or shape differs from that of its value.
+    """An output with a value that differs from the declared type or shape.
 
     Attributes:
         layer: The layer.

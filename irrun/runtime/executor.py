@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 #: Loops with at least this many iterations are written as endless ones.
 ENDLESS = 1 << 31
-#: Where an instruction runs: the layers whose bodies contain it, outermost first, each with its iteration.
+#: Where an instruction runs: the owners of the bodies that contain it, outermost first, each with its iteration.
 Scope = tuple[tuple[Layer, int], ...]
 
 
@@ -76,7 +76,7 @@ class Instrument(Protocol):
 
 
 class Fallback(NamedTuple):
-    """An instruction whose specialized kernel failed, so that the plain kernels ran.
+    """An instruction with a failed specialized kernel, where the plain kernels ran.
 
     Attributes:
         layers: The names of its layers.
@@ -93,15 +93,15 @@ class RequestState:
     """The state that the executors of one request share.
 
     Attributes:
-        instrument: What measures the kernels; None if nothing does.
+        instrument: The instrument that measures the kernels, or None.
         variables: The variables of the request.
         layer_states: The data that layers keep between runs, by id of the layer and parameter of the kernel.
         observers: The observers of the current run.
-        observer_error: The exception that an observer raised, which reaches the caller unchanged.
-        memory: What the values of a run may take.
+        observer_error: The exception that an observer raised. It reaches the caller unchanged.
+        memory: The memory limit for the values of a run.
         deadline: When the current run must end; None for no limit.
         running: The executors that are running, each in a body of the one before.
-        fallbacks: Instructions whose specialized kernels failed, by their layers.
+        fallbacks: Instructions with failed specialized kernels, by their layers.
     """
 
     def __init__(self, memory: int | None = None, instrument: Instrument | None = None) -> None:
@@ -116,7 +116,7 @@ class RequestState:
         self.fallbacks: dict[tuple[str, ...], Fallback] = {}
 
     def count_fallback(self, instruction: Instruction, error: Exception) -> None:
-        """Count that the plain kernels run instead of a specialized one, which failed."""
+        """Record that a specialized kernel failed and the plain kernels ran."""
         known = self.fallbacks.get(instruction.layers)
         reason = known.reason if known else str(error) or type(error).__name__
         self.fallbacks[instruction.layers] = Fallback(instruction.layers, known.failures + 1 if known else 1, reason)
@@ -149,7 +149,7 @@ class Executor:
     """Runs one program for one request.
 
     Args:
-        program: The program, which is shared between requests and never changed.
+        program: The program. Requests share it, and it never changes.
         state: The state of the request.
         parent: For a body, the executor of the program that contains its layer.
         owner: For a body, its layer.
@@ -185,7 +185,7 @@ class Executor:
         self._invariant_values: list[Any] = program.initial
         self._parameters = tuple(program.parameters)
         self._get_results = _make_getter(program.results)
-        #: The steps that run, and their iterator, which knows how many are left: for displays in other threads.
+        #: The current steps and their iterator; displays in other threads read the number of remaining steps from it.
         self._place: tuple[list[_Step], Iterator[_Step]] = self._steps, iter(self._steps)
         self._layer_counts: list[int] = []
 
@@ -237,7 +237,7 @@ class Executor:
 
     @property
     def memory(self) -> MemoryBudget:
-        """The memory of the request, which counts the values that are alive in all of its programs."""
+        """The memory of the request, which counts the live values of all its programs."""
         return self._state.memory
 
     @property
@@ -363,7 +363,7 @@ class Executor:
                 self._checks_memory |= size > self._state.memory.large
 
     def _run_plain(self, instruction: Instruction, values: list[Any]) -> None:
-        """Run the plain kernels of an instruction whose specialized kernel failed."""
+        """Run the plain kernels of an instruction after its specialized kernel failed."""
         for plain in instruction.plain:
             try:
                 self._check_memory(plain, values)
@@ -459,7 +459,7 @@ class Executor:
 
 
 def _make_getter(slots: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
-    """Return a function that returns the values of slots, which is faster than a comprehension."""
+    """Return a function that returns the values of slots; it is faster than a comprehension."""
     if len(slots) > 1:
         return itemgetter(*slots)
     return itemgetter(slice(slots[0], slots[0] + 1) if slots else slice(0))
@@ -471,7 +471,7 @@ def _get_declared_shape(port: Port) -> tuple[int | None, ...] | None:
 
 
 def _get_computed_dtype(program: Program, port: Port) -> np.dtype[Any] | None:
-    """Return the type of the value of a port, which is the declared one unless the program replaces it."""
+    """Return the type of a port's value: the declared type, unless the program replaces it."""
     if port.element_type is None:
         return None
     declared: np.dtype[Any] = port.element_type.dtype

@@ -1,4 +1,4 @@
-"""An observer that finds indices out of range, which kernels accept as the reference implementation does."""
+"""An observer that finds indices out of range; like the reference implementation, kernels accept them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class InvalidIndices:
         scope: The iterations of the bodies that contain the layer, at the first one.
         minimum: The smallest valid index.
         maximum: The largest valid index.
-        effect: What follows from indices out of range, such as "the result is zero there".
+        effect: The effect of indices out of range, such as "the result is zero there".
         is_intended: Whether models use indices out of range on purpose, as with OneHot, which ignores them.
     """
 
@@ -49,7 +49,7 @@ class InvalidIndices:
 
     @property
     def message(self) -> str:
-        """What was found and what was expected, without the layer."""
+        """The finding and the expectation, without the layer."""
         counted = f"{self.count} of {self.total} {'index' if self.total == 1 else 'indices'} out of range"
         place = "".join(f" in iteration {number} of {owner.name}" for owner, number in reversed(self.scope))
         shown = f" at {list(self.position)}" if self.position else ""
@@ -62,13 +62,13 @@ class InvalidIndices:
 
 
 class IndexCheck:
-    """Observer that finds indices out of range, of layers whose kernels do not check them.
+    """Observer that finds indices out of range in layers without a check in their kernels.
 
     Args:
         program: The program that is run, with its operations.
 
     Attributes:
-        found: What was found, by layers in the order of execution.
+        found: The findings, in the order of execution.
     """
 
     def __init__(self, program: Program) -> None:
@@ -82,7 +82,7 @@ class IndexCheck:
 
     @property
     def found(self) -> list[InvalidIndices]:
-        """What was found, by layers in the order of execution."""
+        """The findings, in the order of execution."""
         return [replace(found, total=self._totals[key]) for key, found in self._found.items()]
 
     def __call__(

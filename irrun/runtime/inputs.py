@@ -158,7 +158,7 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
         if expected is None:
             expected = ElementType.of(array.dtype)
         if array.dtype == expected.dtype and expected.kind != "string":
-            # Kernels compare types by identity, and an array from another process has a dtype object of its own.
+            # Kernels compare types by identity, and an array from another process has its own dtype object.
             return array if array.dtype is expected.dtype else array.view(expected.dtype)
         if not is_array and not array.size and not expected.dtype.fields:  # NumPy makes f64 of an empty list
             return array.astype(expected.dtype)
@@ -219,7 +219,7 @@ def _convert_bytes(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _explain_type(value: Any) -> str:
-    """Return what is wrong with a value that is not an array of numbers, as far as its type tells."""
+    """Explain why a value is not an array of numbers, judging by its type."""
     if isinstance(value, (str, os.PathLike)):
         return "; irrun.load_inputs reads files"
     if isinstance(value, (list, tuple)):
@@ -251,7 +251,7 @@ def _convert_strings(value: Any, spec: TensorSpec) -> Array:
 
 
 def _convert_codes(array: Array, element_type: ElementType) -> Array:
-    """Convert integers to a type without arithmetic, of which they are the codes.
+    """Convert integer codes to a type without arithmetic.
 
     Raises:
         ValueError: The elements are not integers, or have more bits.

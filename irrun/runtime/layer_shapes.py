@@ -21,10 +21,10 @@ __all__ = ["infer_layer"]
 
 Array = np.ndarray[Any, Any]
 
-#: Sizes of dynamic dimensions and elements of arrays for which the kernels of custom operations run.
+#: Sizes of dynamic dimensions and values of elements in trial runs of custom kernels.
 _PROBES = ((2, 0), (5, 1), (3, None), (1, 0))
 
-#: Elements of the inputs of a custom operation whose kernel runs.
+#: Maximum number of input elements in trial runs of custom kernels.
 _PROBE_LIMIT = 1 << 24
 
 
@@ -33,10 +33,10 @@ def infer_layer(layer: Layer, inputs: Sequence[Value | None]) -> list[Value]:
 
     Args:
         layer: The layer. Declared shapes have no influence.
-        inputs: What is known about its inputs; None for one that is not connected.
+        inputs: The facts about its inputs; None for unconnected inputs.
 
     Returns:
-        What is known about each output.
+        The facts about each output.
 
     Raises:
         ShapeError: The inputs do not fit.

@@ -53,7 +53,7 @@ def lower(model: Model, operations: Sequence[Operation] = ()) -> Program:
     if error is not None:
         raise error
     try:
-        # Layers of one type and version share an operation, which is found once.
+        # Layers of the same type and version share an operation, which is looked up once.
         find = functools.cache(functools.partial(registry.find, operations=operations))
         return _GraphLowering(model.graph, _ConstantPool(model), find).lower()
     except IrrunError as failure:

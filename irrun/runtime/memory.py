@@ -31,7 +31,7 @@ __all__ = ["create_guard", "estimate_allocations", "estimate_result"]
 
 Array = np.ndarray[Any, Any]
 
-#: Kinds of operations whose fast kernels allocate intermediate values. Others compute in blocks, or check it.
+#: Kinds of operations with fast kernels that allocate intermediate values. Others compute in blocks, or check.
 SCRATCH_KINDS = ("elementwise", "other", "recurrent", "reduction", "rowwise", "selection")
 #: The size of the projected inputs of a recurrent sequence and of its steps, in inputs.
 PROJECTION_COPIES = 4
@@ -41,7 +41,7 @@ Guard = Callable[[list[Any]], None]
 
 
 class _Described(NamedTuple):
-    """What estimates depend on: the shape and the type of an array."""
+    """The properties that estimates depend on: the shape and the type of an array."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -63,7 +63,7 @@ class _Described(NamedTuple):
 
 
 def create_guard(program: Program, instruction: Instruction, memory: MemoryBudget) -> Guard | None:
-    """Return what checks an instruction before it runs, or None if its result is not much larger than its inputs.
+    """Return the guard of an instruction, or None if its result is not much larger than its inputs.
 
     Args:
         program: The program of the instruction.

@@ -1,4 +1,4 @@
-"""How models are compiled and run: the options that all functions which run a model share."""
+"""The options for compiling and running models, shared by all functions that run a model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunSettings:
     timeout: float | None = None
 
     def __post_init__(self) -> None:
-        """Check what the options that are not checked when a model is compiled contain.
+        """Check the options that are not checked when a model is compiled.
 
         Raises:
             InputError: A value is invalid.

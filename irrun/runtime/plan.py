@@ -1,4 +1,4 @@
-"""What a compiled model runs: for each instruction, its layers and the implementation that was chosen."""
+"""The plan of a compiled model: for each instruction, its layers and the chosen implementation."""
 
 from __future__ import annotations
 

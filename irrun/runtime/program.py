@@ -37,11 +37,11 @@ class Instruction:
         layer: The layer before lowering.
         operation: The registered operation.
         attributes: Keyword arguments of the kernel.
-        frees: Slots whose values are not needed after this instruction.
+        frees: Slots with values that are not needed after this instruction.
         bodies: Bodies that the kernel gets, by the name of the parameter.
         provided: Types of the other arguments that each request provides, by the name of the parameter.
         plain: The instructions that this specialized one replaces. They run if its kernel raises an exception.
-        is_observed: Whether observers are called after it, which is false for conversions that a pass inserted.
+        is_observed: Whether observers are called after it; false for conversions inserted by a pass.
         description: Which fast implementation the kernel is, and why; empty if it is the plain one.
     """
 
@@ -185,7 +185,7 @@ class Program:
 
         Yields:
             A program, the number of bodies that contain it, and one of its instructions, before the instructions of
-            its bodies. None stands for the end of the program.
+            its bodies. None means the end of the program.
         """
         for instruction in self.instructions:
             yield self, depth, instruction

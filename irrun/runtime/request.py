@@ -80,7 +80,7 @@ def compile_model(
 
     Args:
         model: A model, or the path of its .xml file.
-        weights: The weights of a model that is passed as a path; by default the .bin next to it. A device name in this
+        weights: The weights of a model given as a path; by default the .bin next to it. A device name in this
             position, as in OpenVINO's `Core.compile_model`, is interpreted as `device_name`.
         config: Properties of an OpenVINO device, which irrun does not have: None or empty.
         device_name: "CPU" or "AUTO", which have the same effect.
@@ -262,7 +262,7 @@ class CompiledModel:
             ("precision", self.precision),
             ("kernels", self._describe_kernels()),
             ("program", f"{len(instructions)} instructions, {fast} of them with specialized kernels"),
-            ("memory", "what the machine has left" if self.memory is None else format_size(self.memory)),
+            ("memory", "the available memory" if self.memory is None else format_size(self.memory)),
         ]
         return f"<div>{self.model._repr_html_()}{make_table('Compiled', ('', ''), rows)}</div>"
 
@@ -317,7 +317,7 @@ class CompiledModel:
             uses_jit,
             min(self._packed_bytes, JIT_PACKED_BYTES if uses_jit else DEFAULT_PACKED_BYTES),
             weights.release,
-            # Compiled kernels read compressed weights as they are stored, and have copies of others.
+            # Compiled kernels read compressed weights in their stored form, and copy other weights.
             0 if uses_jit else self._packed_bytes,
             weights.contains,
         )
@@ -360,7 +360,7 @@ class CompiledModel:
     def finish_compilation(self) -> None:
         """Compile the kernels now that would be compiled in the background, and use them from the first run on.
 
-        What a model runs does not change after its first run. From then on, this only waits for a compilation in the
+        The kernels of a model do not change after its first run. From then on, this only waits for a compilation in the
         background that has started.
         """
         with self._settling:
@@ -531,8 +531,7 @@ class _RunLock:
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
             raise ExecutionError(
-                "the infer request is running; a thread needs a request of its own: "
-                "compiled_model.create_infer_request()"
+                "the infer request is running; each thread needs its own request: compiled_model.create_infer_request()"
             )
         self._thread = threading.get_ident()
 
@@ -541,7 +540,7 @@ class _RunLock:
         self._lock.release()
 
     def renew(self) -> bool:
-        """Release the lock if another thread holds it, which a child process does not have; return whether one did."""
+        """Release the lock if a thread holds it that the child process does not have; return whether one did."""
         is_abandoned = self._lock.locked() and self._thread != threading.get_ident()
         if is_abandoned:
             self._lock = threading.Lock()
@@ -576,7 +575,7 @@ class InferRequest:
 
     @property
     def fallbacks(self) -> list[Fallback]:
-        """Instructions whose specialized kernels failed in some run, so that the slower plain kernels ran."""
+        """Instructions with specialized kernels that failed in some run, so that the slower plain kernels ran."""
         return list(self._state.fallbacks.values())
 
     def __repr__(self) -> str:
@@ -663,7 +662,7 @@ class InferRequest:
         variables.update(self._previous)
 
     def _at_fork_reinit(self) -> None:
-        if self._lock.renew():  # the run of another thread, which goes on in the parent process
+        if self._lock.renew():  # the run of another thread, which continues in the parent process
             self._restore_variables()
             self._executors = {}
             self._state.running.clear()
@@ -735,7 +734,7 @@ class InferRequest:
 
         Raises:
             InputError: The copies would exceed the memory of the run.
-            ExecutionError: There is no memory for the copies.
+            ExecutionError: There is not enough memory for the copies.
         """
         compiled, memory = self._compiled, self._state.memory
         shared = {id(value) for value in (*arguments, *self._state.variables.values.values())}
@@ -826,7 +825,7 @@ def _make_checks(compiled: CompiledModel) -> tuple[DeclarationCheck, IndexCheck]
 
 
 def _is_private(result: Array, shared: set[int]) -> bool:
-    """Return whether writing to `result` cannot change a constant or an array whose id is in `shared`.
+    """Return whether writing to `result` cannot change a constant or an array with an id in `shared`.
 
     A view is private if no other array refers to the memory of its base, and it shows all of that memory.
     """
@@ -851,7 +850,7 @@ def run(model: Model | str | os.PathLike[str], inputs: Inputs = None, weights: W
     Args:
         model: A model, or the path of its .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
-        weights: The weights of a model that is passed as a path; by default the .bin next to it.
+        weights: The weights of a model given as a path; by default the .bin next to it.
 
     Raises:
         IrrunError: See `compile_model` and `CompiledModel.__call__`.

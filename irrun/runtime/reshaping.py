@@ -20,7 +20,7 @@ __all__ = ["reshape_model"]
 def reshape_model(model: Model, shapes: Mapping[int, PartialShape | None]) -> None:
     """Change the declared shapes of Parameters and of all values that are computed from them.
 
-    Layers whose inputs have not changed keep their declarations.
+    Layers with unchanged inputs keep their declarations.
 
     Args:
         model: The model. If an error is raised, it is unchanged.
@@ -54,11 +54,11 @@ def _describe(model: Model, shapes: Mapping[int, PartialShape | None]) -> str:
 
 
 class _Changes:
-    """The values whose shapes change when the inputs of a graph are reshaped.
+    """The values that change shape when the inputs of a graph are reshaped.
 
     Args:
-        before: What is known for the declared shapes.
-        after: What is known for the new shapes.
+        before: The facts for the declared shapes.
+        after: The facts for the new shapes.
         shapes: The new shapes of Parameters by the id of the layer.
     """
 
@@ -115,7 +115,7 @@ class _Changes:
 
 def _is_better(shape: PartialShape | None, declared: PartialShape | None) -> bool:
     """Return whether an inferred shape is within a declared one, or contradicts it."""
-    if not declared:  # without dimensions, it may stand for any rank
+    if not declared:  # without dimensions, it may mean any rank
         return True
     if shape is None:
         return False

@@ -1,6 +1,6 @@
 """Inference of the shapes of all values of a graph from the shapes of its inputs.
 
-Shapes are partial: what depends on a dynamic dimension or on the values of tensors is dynamic. They follow from the
+Shapes are partial: dimensions that depend on a dynamic dimension or on tensor values are dynamic. They follow from the
 rules of `shape_rules`. Only operations without a rule, which users register, run on examples.
 """
 
@@ -22,12 +22,12 @@ Address = tuple[int, int]
 
 
 class Failure(NamedTuple):
-    """A layer whose inputs do not fit.
+    """A layer with inputs that do not fit.
 
     Attributes:
         layer: The layer.
-        message: What was found and what was expected.
-        owner: The layer of the graph in whose body the layer is; the layer itself if it is in no body.
+        message: The finding and the expectation.
+        owner: The layer of the graph that contains the layer in its body; the layer itself if it is not in a body.
     """
 
     layer: Layer
@@ -39,13 +39,13 @@ class GraphInference:
     """Infers what is known about the values of a graph.
 
     Args:
-        graph: The graph, which is not changed.
-        arguments: What is known about Parameters by the id of the layer; by default their declared shapes.
+        graph: The graph. It is not modified.
+        arguments: The facts about Parameters by the id of the layer; by default their declared shapes.
 
     Attributes:
         graph: The graph.
-        values: What is known about each output port.
-        failures: The layers whose inputs do not fit, in the order of the computation, those in bodies included.
+        values: The facts about each output port.
+        failures: The layers with inputs that do not fit, in bodies too, in the order of the computation.
         body_inferences: The inferences of all bodies, those in bodies included, each with the layer of the graph in
             whose body it is.
         sources: The output port that each connected input port reads, by the id of the layer and of the port.
@@ -63,7 +63,7 @@ class GraphInference:
                 self.values[layer.id, port.id] = value
 
     def get_inputs(self, layer: Layer) -> list[Value | None]:
-        """Return what is known about the inputs of a layer; None for inputs that are not connected."""
+        """Return the facts about the inputs of a layer; None for unconnected inputs."""
         keys = [self.sources.get((layer.id, port.id)) for port in layer.inputs]
         inputs = [None if key is None else self.values.get(key) for key in keys]
         while inputs and inputs[-1] is None:
@@ -116,8 +116,8 @@ def infer_outputs(layer: Layer, inputs: Sequence[Value | None], parent: GraphInf
 
     Args:
         layer: The layer. Declared shapes have no influence.
-        inputs: What is known about its inputs; None for one that is not connected.
-        parent: The inference of the graph of the layer, to which the shapes in its bodies are added.
+        inputs: The facts about its inputs; None for unconnected inputs.
+        parent: The inference of the graph of the layer. It receives the shapes in its bodies.
 
     Raises:
         ShapeError: The inputs do not fit.

@@ -17,11 +17,11 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ShapeTrial:
-    """What follows if the Parameters of a graph have certain shapes.
+    """The result of a trial with certain shapes of a graph's Parameters.
 
     Attributes:
         shapes: The shapes of output ports by layer id and port id, without those that depend on values of tensors.
-        unknown: The number of output ports whose rank cannot be inferred, such as those after a layer that fails.
+        unknown: The number of output ports whose rank cannot be inferred, such as ports after a layer that fails.
         failures: The layers that fail for all inputs of these shapes, and the messages.
     """
 

@@ -1,7 +1,7 @@
 """Values that depend on the shapes of the inputs only are computed once for inputs of the same shapes.
 
 Exported models compute sizes, indices and masks from the shapes of values: a quarter of the instructions of some
-networks. When the shapes of the inputs of a run are those of the run before, these values are recorded, and later runs
+networks. If two runs in a row have the same input shapes, these values are recorded, and later runs
 with the same shapes use a program in which they are constants. Shapes that change from run to run cost nothing.
 """
 
@@ -25,7 +25,7 @@ ShapeKey: TypeAlias = tuple[Any, ...]
 
 #: Bytes of the values that are kept for one combination of shapes, and the number of combinations.
 MAX_BYTES, MAX_SHAPES = 32 << 20, 4
-#: With fewer instructions to be saved, programs stay as they are.
+#: Minimum number of saved instructions for changing a program.
 MIN_INSTRUCTIONS = 4
 
 
@@ -35,7 +35,7 @@ def get_shape_key(arguments: Iterable[Array | None]) -> ShapeKey:
 
 
 def find_shape_instructions(program: Program) -> set[int]:
-    """Return the positions of the instructions whose results depend on the shapes of the inputs only.
+    """Return the positions of the instructions that depend on the input shapes only.
 
     Args:
         program: A program; its bodies are not analyzed.
@@ -76,7 +76,7 @@ def _has_known_shape(instruction: Instruction, known_values: set[int], known_sha
 
 
 class Recording(NamedTuple):
-    """A program whose last results are values that depend on shapes only.
+    """A program that also returns the values that depend on shapes only, after its other results.
 
     Attributes:
         program: The program.
@@ -99,7 +99,7 @@ def _call_and_freeze(kernel: Callable[..., Any], /, *arguments: Any, **attribute
 
 
 class ShapeCache:
-    """The programs for inputs of certain shapes, which all requests of a compiled model share.
+    """The programs for certain input shapes, shared by all requests of a compiled model.
 
     Args:
         program: The program for inputs of all shapes.
@@ -154,7 +154,7 @@ class ShapeCache:
         self._recording = recording
 
     def _keep(self, key: ShapeKey, values: Sequence[Array]) -> None:
-        """Make the program for inputs of some shapes, in which the values are constants."""
+        """Make the program for some input shapes, with the values as constants."""
         assert self._positions is not None
         positions = self._positions
         if sum(value.nbytes for value in values) > MAX_BYTES:

@@ -154,7 +154,7 @@ def _get_operation_types() -> tuple[str, ...]:
 
 
 def _find_wrong_shapes(inference: GraphInference) -> Iterator[tuple[Layer, Port, PartialShape]]:
-    """Yield each output port whose declared shape no value has that is computed from the inputs of the graph."""
+    """Yield each output port with a declared shape that the inputs of the graph cannot give."""
     for current in (inference, *(inner for _, inner in inference.body_inferences)):
         for layer in current.graph.layers:
             for port in layer.outputs:
@@ -166,7 +166,7 @@ def _find_wrong_shapes(inference: GraphInference) -> Iterator[tuple[Layer, Port,
 
 
 def _check_edges(graph: Graph, wrong_ports: set[tuple[int, int]]) -> Iterator[Finding]:
-    """Yield a finding for each edge whose ends declare different types or shapes.
+    """Yield a finding for each edge with different declared types or shapes at its ends.
 
     Args:
         graph: The graph.

@@ -357,7 +357,7 @@ def test_running_request_refuses_other_callers(running_sum):
     # The call of the model uses a request of its own.
     assert len(refused) == 4 * (len(refused) // 4) > 0
     assert set(refused) == {
-        "the infer request is running; a thread needs a request of its own: compiled_model.create_infer_request()"
+        "the infer request is running; each thread needs its own request: compiled_model.create_infer_request()"
     }
     assert request.infer(np.ones(1, F32))["total"] == 102
 

@@ -35,7 +35,7 @@ def make_extreme_values(dtype):
 
 
 def generate_overflow_cases(types=(I32, I64, U8)):
-    """Yield cases in which integers overflow.
+    """Yield cases with integer overflow.
 
     Only the reference implementation wraps: the CPU plugin computes i64 in i32 and saturates u8.
     """

@@ -183,7 +183,7 @@ def binary_convolution_1(rng):
 
 
 def make_binary_case(rng, spatial, kernel, window, pad_value, dtype=F32, c_in=3, symmetric=False):
-    """Return a case of BinaryConvolution whose expected outputs are computed by counting equal bits.
+    """Return a case of BinaryConvolution with expected outputs computed by counting equal bits.
 
     If it is `symmetric`, the order of the bits in each byte of the filters does not matter.
     """

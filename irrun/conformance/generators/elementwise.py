@@ -12,7 +12,7 @@ from irrun.conformance.harness import Case
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 INTEGERS = [np.dtype(t) for t in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")]
-#: Integer types for which most reference implementations are instantiated.
+#: Integer types supported by most reference implementations.
 WIDE_INTEGERS = [np.dtype(t) for t in ("i4", "i8", "u4", "u8")]
 F32, F16, F64 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64)
 
@@ -73,7 +73,7 @@ def create_sampler(low: float, high: float) -> Sampler:
 
 
 def create_rounding_sampler(sampler: Sampler) -> Sampler:
-    """Return a sampler whose values repeat and include negative zero."""
+    """Return a sampler of values that repeat and include negative zero."""
 
     def sample(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return np.round(sampler(rng, shape, F64) * 2).astype(dtype)
@@ -95,7 +95,7 @@ def generate_binary_cases(
 ) -> Iterator[Case]:
     """Yield all forms of broadcasting in the type `first`, then one case for each further type.
 
-    `pdpd` computes the expected outputs of operations whose "pdpd" broadcasting not all oracles implement.
+    `pdpd` computes the expected outputs of operations if not all oracles implement their "pdpd" broadcasting.
     """
     attributes = attributes or {}
     for shapes in NUMPY_SHAPES:

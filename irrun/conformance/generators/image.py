@@ -325,7 +325,7 @@ def i420_to_bgr_8(rng):
 
 
 def _generate_nv12_cases(rng, order):
-    """Yield cases whose expected values are computed pixel by pixel, because OpenVINO has no implementation."""
+    """Yield cases with expected values computed pixel by pixel, because OpenVINO has no implementation."""
 
     def compute_expected(image):
         n, height, width, _ = image.shape

@@ -141,7 +141,7 @@ def _make_recurrent_case(rng, stride, back_edges):
 
 
 def _make_accumulating_case(rng, dtype):
-    """Return a case that computes a running sum, in which integers overflow."""
+    """Return a case that computes a running sum with integer overflow."""
     import openvino.opset8 as o
 
     x = (rng.normal(size=(6, 2)) * 50).astype(dtype)
@@ -276,7 +276,7 @@ def _make_invariant_case(rng, length):
 
 
 def _generate_partial_range_cases(rng):
-    """Yield cases whose bounds exclude a part of the axis.
+    """Yield cases with bounds that exclude a part of the axis.
 
     The CPU plugin and the reference implementation ignore `start` and begin at the edge of the axis. Ranges that do
     not touch the edge have precomputed values instead.
@@ -407,7 +407,7 @@ def _make_sliced_loop_case(rng, stride, axis):
 
 
 def _make_growing_case(rng, count):
-    """Return a case with a state whose shape grows with each iteration."""
+    """Return a case with a state that grows in each iteration."""
     import openvino.opset8 as o
 
     x = rng.normal(size=(1, 2)).astype(F32)
@@ -525,7 +525,7 @@ def _make_zero_iteration_case(rng, trip_count, condition):
 
 
 def _make_dynamic_zero_iteration_case(rng, shape, trip_count, condition, outputs=None):
-    """Return a case without iterations and with dynamic shapes, whose concatenations have dimensions of 0."""
+    """Return a case without iterations and with dynamic shapes, so that concatenations have dimensions of 0."""
     import openvino.opset8 as o
 
     x = rng.normal(size=(2, 3)).astype(F32)
@@ -569,7 +569,7 @@ def if_8(rng):
 
 
 def _make_branches_case(rng, condition, same_shape, constant):
-    """Return a case whose branches use different inputs and may return different shapes."""
+    """Return a case with branches that use different inputs and may return different shapes."""
     import openvino.opset8 as o
 
     x = rng.normal(size=(2, 3)).astype(F32)
@@ -597,7 +597,7 @@ def _make_branches_case(rng, condition, same_shape, constant):
 
 
 def _make_parameterless_case(rng, condition):
-    """Return a case whose branches have no inputs."""
+    """Return a case with branches without inputs."""
 
     def build():
         import openvino.opset8 as o

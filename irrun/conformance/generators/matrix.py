@@ -98,7 +98,7 @@ def grouped_mat_mul_17(rng):
 
 
 def make_grouped_case(inputs):
-    """Return a case of GroupedMatMul whose expected output is computed row by row.
+    """Return a case of GroupedMatMul with the expected output computed row by row.
 
     OpenVINO supports only constant weights and offsets.
     """

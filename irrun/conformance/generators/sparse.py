@@ -13,7 +13,7 @@ DTYPES = [np.int32, np.int8, np.uint8, np.float16]
 
 
 def sample_eighths(rng, shape):
-    """Return random numbers whose products can be summed exactly, in any order."""
+    """Return random numbers with products that can be summed exactly, in any order."""
     return (rng.integers(-40, 41, shape) / 8).astype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""What expressions are written in: the primitives of machines."""
+"""The primitives of machines, which expressions are written in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Machine:
     - `multiply_add(a, b, c)`: a * b + c; b and c may be numbers.
 
     Attributes:
-        exponent_factor: What `exponentiate` expects its argument to be multiplied by.
+        exponent_factor: The factor that `exponentiate` expects in its argument.
     """
 
     exponent_factor = 1.0

@@ -1,4 +1,4 @@
-"""The table of expressions: which one computes an operation, with which operands and parameters.
+"""The table of expressions: the expression, the operands and the parameters for each operation.
 
 An expression is a function of a machine and of values::
 
@@ -75,7 +75,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """What is known about an operation that is bound to an expression.
+    """The facts about an operation that is bound to an expression.
 
     Attributes:
         name: The name of the expression.
@@ -113,7 +113,7 @@ class Expression:
         function: The function of a machine, operands, and parameters.
         bind: Binds an operation to it.
         is_cheap: Whether NumPy computes it in one pass about as fast as memory is read.
-        machine: The only machine that uses it, if another one has an expression of its own.
+        machine: The only machine that uses the expression, if others have their own.
     """
 
     name: str
@@ -133,7 +133,7 @@ class Expression:
         return self.function(machine, *operands, **self._name(parameters))
 
     def find_missing(self, machine: type[Machine], operand_count: int, parameters: Sequence[Any]) -> set[str]:
-        """Return the primitives that a machine does not have, because of which it cannot compute the expression."""
+        """Return the primitives of the expression that a machine does not have."""
         key = operand_count, tuple(parameters)
         used = self._primitives.get(key)
         if used is None:
@@ -228,7 +228,7 @@ def find_call(
     rank: int | None = None,
     report: Callable[[str], object] | None = None,
 ) -> Call | None:
-    """Return the call that computes an operation on a machine, or None where there is none.
+    """Return the call that computes an operation on a machine, or None.
 
     Args:
         machine: The machine.

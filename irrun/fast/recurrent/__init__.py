@@ -9,7 +9,7 @@ workspace:
 - The weights are divided into *parts* (`matrices.PartedMatrix`), and the gates have the shape [gates * parts, batch,
   hidden / parts].
 
-A hidden state is written to its place in the output, from which the next step reads it.
+A hidden state is written to its place in the output, and the next step reads it there.
 """
 
 from __future__ import annotations

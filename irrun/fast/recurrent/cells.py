@@ -17,7 +17,7 @@ __all__ = ["specialize_cell"]
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Any]
 
-#: Number of batch sizes for which a cell keeps what depends on them.
+#: Maximum number of batch sizes for which a cell keeps its buffers.
 MAX_BATCH_SIZES = 16
 
 
@@ -96,7 +96,7 @@ class _GateProduct:
 
 
 def _compute_sigmoids(gates: Array) -> None:
-    """Compute the sigmoid of gates, whose weights were halved, in place."""
+    """Compute the sigmoid of gates with halved weights, in place."""
     np.tanh(gates, gates)
     np.multiply(gates, HALF, gates)
     np.add(gates, HALF, gates)

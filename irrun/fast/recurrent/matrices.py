@@ -45,7 +45,7 @@ class PartedMatrix:
         return parts
 
     def allocate(self, batch: int, parts: int, extra_gates: int = 0) -> tuple[Array, Array]:
-        """Return a workspace whose first axis counts the units of gates, and the destination of the products in it.
+        """Return a workspace with the units of gates along its first axis, and the destination of the products in it.
 
         Args:
             batch: Batch size.

@@ -28,7 +28,7 @@ SMALL_SIZE = 9216
 
 
 def _prepare_lstm(W: Array, R: Array, B: Array | None) -> RecurrentWeights:
-    """Prepare the weights of an LSTM, whose gates are in the order f, i, c, o."""
+    """Prepare the weights of an LSTM, with gates in the order f, i, c, o."""
 
     def arrange(weights: Array) -> Array:
         by_gate = weights.reshape(4, -1, *weights.shape[1:])
@@ -48,7 +48,7 @@ def _prepare_rnn(W: Array, R: Array, B: Array | None) -> RecurrentWeights:
 
 
 def _prepare_gru(W: Array, R: Array, B: Array | None, *, linear_before_reset: bool) -> RecurrentWeights:
-    """Prepare the weights of a GRU, whose gates are in the order z, r, h."""
+    """Prepare the weights of a GRU, with gates in the order z, r, h."""
     hidden = R.shape[1]
     B, hidden_bias = split_gru_biases(B, hidden)
     W, R = (_halve_gates(x, 3, slice(2)) for x in (W, R))
@@ -63,7 +63,7 @@ def _prepare_gru(W: Array, R: Array, B: Array | None, *, linear_before_reset: bo
 
 
 def _halve_gates(weights: Array, gates: int, halved: slice) -> Array:
-    """Return a copy of weights or biases in which the rows of some gates are halved."""
+    """Return a copy of weights or biases with the rows of some gates halved."""
     result = np.array(weights, order="C")
     result.reshape(gates, -1)[halved] *= HALF
     return result

@@ -1,4 +1,4 @@
-"""Recurrences with prepared weights, whose steps write into the same workspace."""
+"""Recurrences with prepared weights. All steps write into the same workspace."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Recurrence(Protocol):
 
 
 class _PartedRecurrence:
-    """A recurrence whose gates are divided into parts.
+    """A recurrence with gates divided into parts.
 
     Attributes:
         parts: Number of parts of each gate.
@@ -105,7 +105,7 @@ class RecurrentWeights:
     def replace_recurrence(
         self, recurrence: Callable[..., Recurrence], multiply: Callable[[Array], Array]
     ) -> RecurrentWeights:
-        """Return weights with a recurrence that has recurrent weights of its own.
+        """Return weights with a recurrence that has its own recurrent weights.
 
         Args:
             recurrence: Creates the recurrence.
@@ -188,7 +188,7 @@ class LSTM(_PartedRecurrence):
         self.state = state
 
     def advance_small(self, combined: Array, X: Array, Y: Array) -> None:
-        """Run several steps for a batch size of 1, whose product includes the input and the biases.
+        """Run several steps for a batch size of 1. The product includes the input and the biases.
 
         With few elements, calls of NumPy take most of the time of a step; this makes fewer calls.
 
@@ -310,7 +310,7 @@ class GRU(_HiddenState):
 
 
 class ResetFirstGRU(_HiddenState):
-    """A GRU whose reset gate is applied to the state before the product (`linear_before_reset` is false)."""
+    """A GRU that applies the reset gate to the state before the product (`linear_before_reset` is false)."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ precision FP16 becomes f32. Integers such as I32, I64 and U8 keep their type.
 Shapes: legacy files state the shape of every port. Where the attributes do not determine a size (the rounding of a
 pooling, the target of a resize), the declared shape does.
 
-Unsupported types: a layer whose type has no conversion keeps its type and ports, and its version becomes "legacy". It
+Unsupported types: if a type has no conversion, the layer keeps its type and ports, and its version becomes "legacy". It
 can be inspected. Compiling the model raises an error that lists all such types.
 """
 

@@ -194,7 +194,7 @@ def convert_activation(builder: Builder, layer: LegacyLayer) -> Result:
 
 
 def _convert_special_activation(builder: Builder, layer: LegacyLayer, kind: str) -> Value | None:
-    """Convert an Activation whose `type` is not a type of layer; return None for any other."""
+    """Convert an Activation with a `type` that is not a layer type; return None for any other."""
     if kind == "bounded_relu":
         return _clamp(builder, layer, 0.0, layer.get_float("alpha", default=0.0))
     if kind == "soft_relu":

@@ -18,7 +18,7 @@ def add_biases(builder: Builder, layer: LegacyLayer, value: Value, shape: Sequen
         builder: The graph under construction.
         layer: The legacy layer.
         value: The value.
-        shape: The shape to which the biases are reshaped.
+        shape: The shape to reshape the biases to.
         position: The position of the input that holds the biases in IR v7, where they are not a blob.
     """
     if "biases" in layer.blobs:
@@ -52,7 +52,7 @@ def get_channel_blob(builder: Builder, layer: LegacyLayer, name: str) -> Value:
 
     Args:
         builder: The graph under construction.
-        layer: A layer whose blob holds one number per channel, one number for all, or one per element of a sample.
+        layer: A layer with a blob of one number per channel, one number for all, or one per element of a sample.
         name: Name of the blob.
 
     Returns:

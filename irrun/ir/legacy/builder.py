@@ -63,7 +63,7 @@ class Builder:
     Args:
         name: The name of the graph.
         weights: The weights of the model.
-        findings: The list to which errors in constants are appended.
+        findings: A list that receives errors in constants.
 
     Attributes:
         graph: The graph.
@@ -230,7 +230,7 @@ class Builder:
         return value
 
     def fill(self, number: float, shape: Sequence[int], element_type: ElementType = F32) -> Value:
-        """Add a tensor whose elements are all equal; it takes no memory until it is computed."""
+        """Add a tensor of equal elements; it takes no memory until it is computed."""
         value = self.add_constant(number, element_type, "fill")
         target = self.add_constant(list(shape), name="shape")
         return self.add_op("Broadcast", [value, target], {"mode": "numpy"}, shape=shape)
@@ -253,7 +253,7 @@ class Builder:
     def get_target_shape(self, layer: LegacyLayer, position: int) -> Value:
         """Return the input that holds the shape of the output.
 
-        In an FP16 file that input is f16 too, which cannot represent every size. The declared shape replaces it.
+        In an FP16 file, that input is f16 too and cannot represent every size. The declared shape replaces it.
         """
         value = layer.get_input(position)
         if value.layer.id in self.f16_layers:
@@ -295,7 +295,7 @@ class Builder:
     def add_unary(
         self, layer_type: str, value: Value, attributes: Mapping[str, Any] | None = None, **keywords: Any
     ) -> Value:
-        """Add an operation whose output has the shape of its only input."""
+        """Add an operation that keeps the shape of its only input."""
         return self.add_op(layer_type, [value], attributes, shape=value.shape, **keywords)
 
     def transpose(self, value: Value, order: Sequence[int]) -> Value:

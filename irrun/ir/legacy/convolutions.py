@@ -105,7 +105,7 @@ def convert_deformable_convolution(builder: Builder, layer: LegacyLayer) -> Valu
 
 @converts("BinaryConvolution")
 def convert_binary_convolution(builder: Builder, layer: LegacyLayer) -> Value:
-    """Convert to a Convolution of signs, where a bit of 0 stands for -1 in data and weights.
+    """Convert to a Convolution of signs, where a bit of 0 means -1 in data and weights.
 
     `pad_value` is not a bit: the padding is its sign. BinaryConvolution is not used because the kernels of OpenVINO
     disagree about the order of bits in a u1 Constant.

@@ -16,7 +16,7 @@ _LOWEST_FLOAT = -3.4028234663852886e38
 def _add_priors(
     builder: Builder, layer: LegacyLayer, operation: str, attributes: dict[str, object], image_size: Sequence[int]
 ) -> Value:
-    """Add an operation that takes as inputs the sizes of the feature map and the image, which used to be implied.
+    """Add an operation with the formerly implied sizes of the feature map and the image as inputs.
 
     Sizes that the inputs of the layer have are computed from them, so that the priors follow when a model is reshaped.
     """

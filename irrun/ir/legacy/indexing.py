@@ -123,7 +123,7 @@ def convert_arg_max(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_scatter(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ScatterUpdate or ScatterElementsUpdate.
 
-    A ScatterUpdate whose axis is an attribute is computed as ScatterElementsUpdate.
+    A ScatterUpdate with an axis attribute is computed as ScatterElementsUpdate.
     """
     operation = layer.type
     if len(layer.inputs) > 3:
@@ -278,7 +278,7 @@ def convert_sparse_to_dense(builder: Builder, layer: LegacyLayer) -> Value:
 
 @converts("ExperimentalSparseWeightedSum")
 def convert_sparse_weighted_sum(builder: Builder, layer: LegacyLayer) -> Value:
-    """Convert to an EmbeddingSegmentsSum whose segments are the rows of a sparse matrix.
+    """Convert to an EmbeddingSegmentsSum with the rows of a sparse matrix as segments.
 
     A row of the matrix without values selects the default row of the table.
     """
@@ -295,7 +295,7 @@ def convert_sparse_weighted_sum(builder: Builder, layer: LegacyLayer) -> Value:
 
 @converts("SparseFillEmptyRows")
 def convert_sparse_fill_empty_rows(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
-    """Convert to an operation of the opset "legacy", for which irrun has a kernel.
+    """Convert to an operation of the opset "legacy" that has a kernel in irrun.
 
     No operation of the numbered opsets is equivalent: all tensors are floats of fixed size, and an index outside of
     the matrix ends the list.

@@ -28,7 +28,7 @@ def convert_copy(builder: Builder, layer: LegacyLayer) -> Value:
 
 @converts("Convert")
 def convert_convert(builder: Builder, layer: LegacyLayer) -> Value:
-    """Convert to Convert to the type of the output, which is f32 for FP16."""
+    """Convert to a Convert to the output type (f32 for FP16)."""
     precision = layer.get_text("precision", default="")
     try:
         element_type = ElementType.parse(precision) if precision else layer.get_output_type()
@@ -100,7 +100,7 @@ def convert_permute(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 def _resolve_shape(shape: Sequence[int], pattern: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the shape that a pattern of Reshape denotes, in which 0 copies a dimension and -1 is inferred.
+    """Return the shape for a pattern of Reshape: 0 copies a dimension, and -1 is inferred.
 
     Return None if a dimension that it copies does not exist. Other invalid patterns yield shapes that no file declares.
     """

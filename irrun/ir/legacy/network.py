@@ -57,7 +57,7 @@ def read_legacy(root: Any, version: int, weights: Weights, path: Path | None, fi
         version: The version that the element states.
         weights: The weights.
         path: The path of the .xml, for error messages; None if it was not read from a file.
-        findings: The list to which problems of constants are appended.
+        findings: A list that receives problems of constants.
 
     Returns:
         The upgraded model.

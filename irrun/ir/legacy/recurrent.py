@@ -1,4 +1,4 @@
-"""Recurrent cells and sequences, whose blob `weights` holds the weights of the data and of the state side by side."""
+"""Recurrent cells and sequences. The blob `weights` holds the weights for the data and for the state side by side."""
 
 from __future__ import annotations
 

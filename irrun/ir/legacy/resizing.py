@@ -50,7 +50,7 @@ def convert_interp(builder: Builder, layer: LegacyLayer) -> Value:
 
 @converts("Resample", "Upsampling")
 def convert_resample(builder: Builder, layer: LegacyLayer) -> Value:
-    """Convert to an Interpolate whose mode is `type`.
+    """Convert to an Interpolate with `type` as its mode.
 
     The nearest pixel is the one with the nearest center in the engines of IR v2 to v6. In most engines of IR v7 it is
     the one that begins at or before the output pixel. Both agree if the scale is an integer.

@@ -156,7 +156,7 @@ class LayerElement:
 
 
 def _get_compute_type(element: Any, precision: str | None) -> ElementType | None:
-    """Return the element type in which a precision is computed: f32 for FP16."""
+    """Return the element type that a precision is computed in: f32 for FP16."""
     element_type = parse_precision(element, precision)
     return F32 if element_type is not None and element_type.name == "f16" else element_type
 
@@ -255,7 +255,7 @@ def parse_int(element: Any, name: str, text: str | None) -> int:
 
     Args:
         element: The element that states it, for the error message.
-        name: What the integer is, for the error message.
+        name: The name of the integer in error messages.
         text: The integer.
 
     Returns:

@@ -25,7 +25,7 @@ class IECore:
 
     @property
     def available_devices(self) -> list[str]:
-        """The devices, which is "CPU"."""
+        """The devices: only "CPU"."""
         return ["CPU"]
 
     def read_network(self, model: Any, weights: Any = "", init_from_buffer: bool = False) -> IENetwork:

@@ -49,7 +49,7 @@ class ResizeAlgorithm(IntEnum):
 
 
 class MeanVariant(IntEnum):
-    """What mean values are subtracted."""
+    """The kind of mean values to subtract."""
 
     MEAN_IMAGE = 0
     MEAN_VALUE = 1
@@ -62,7 +62,7 @@ class PreProcessInfo:
     Attributes:
         resize_algorithm: How images are resized.
         color_format: The color format.
-        mean_variant: What mean values are subtracted.
+        mean_variant: The kind of mean values to subtract.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Blob:
 
     Args:
         tensor_desc: The description.
-        array: The values, whose memory the blob uses; by default it is allocated.
+        array: The values; the blob uses their memory. By default, memory is allocated.
 
     Attributes:
         tensor_desc: The description.

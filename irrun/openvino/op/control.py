@@ -105,7 +105,7 @@ def _find(nodes: Sequence[Node], node: Any, kind: str) -> int:
 
 
 class _LoopNode(_NodeWithBodies):
-    """What Loop and TensorIterator have in common."""
+    """The base of Loop and TensorIterator."""
 
     def get_function(self) -> Model:
         """Return the body."""

@@ -1,4 +1,4 @@
-"""Nodes that stand for any of several nodes in a pattern."""
+"""Pattern nodes that match any of several nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["AnyInput", "Context", "Optional", "Or", "Pattern", "WrapType", "is_s
 
 
 class Context(Protocol):
-    """What a pattern needs of the matcher."""
+    """The interface of the matcher for patterns."""
 
     symbols: Symbols
 

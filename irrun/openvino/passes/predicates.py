@@ -149,7 +149,7 @@ def shape_matches(shape_notation: str) -> Predicate:
 
 
 def _bind(symbols: Symbols, name: str, value: Any) -> bool:
-    """Return whether a dimension has a length, or the value of a symbol, which is set where it is new."""
+    """Return whether a dimension has a length, or the value of a symbol. A new symbol gets its value."""
     if name == "?":
         return True
     if name.lstrip("-").isdecimal():

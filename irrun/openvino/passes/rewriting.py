@@ -1,4 +1,4 @@
-"""Passes that programs define, and `Manager`, which runs passes."""
+"""User-defined passes, and `Manager`, which runs passes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PassBase:
 
 
 class ModelPass(PassBase):
-    """A pass over a model, whose derived classes override `run_on_model`."""
+    """A pass over a model. Subclasses override `run_on_model`."""
 
     def run_on_model(self, model: Model) -> bool:
         """Change a model, and return whether it changed.

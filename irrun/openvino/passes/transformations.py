@@ -151,7 +151,7 @@ def _convert(node: Node) -> bool:
 
 
 class MakeStateful(ModelPass):
-    """Replaces pairs of a Parameter and a Result by a variable, which a run reads and writes.
+    """Replaces pairs of a Parameter and a Result by a variable that a run reads and writes.
 
     Args:
         pairs_to_replace: Pairs of a Parameter and a Result, or the names of results by the names of inputs.

@@ -20,7 +20,7 @@ __all__ = ["InputInfo", "InputModelInfo", "InputTensorInfo", "PreProcessSteps"]
 
 
 class InputTensorInfo:
-    """What programs pass as an input."""
+    """An input as programs pass it."""
 
     def __init__(self) -> None:
         self._type: Type | None = None
@@ -85,7 +85,7 @@ class InputTensorInfo:
 
 
 class InputModelInfo:
-    """What the model expects as an input."""
+    """An input as the model expects it."""
 
     def __init__(self) -> None:
         self._layout: Layout | None = None
@@ -261,7 +261,7 @@ class InputInfo:
         if self._tensor._spatial is not None:
             for name, length in zip("HW", self._tensor._spatial, strict=True):
                 if not layout.has_name(name):
-                    raise RuntimeError(f"the layout {layout} has no dimension {name}, whose size is set")
+                    raise RuntimeError(f"the layout {layout} has no dimension {name}, but its size is set")
                 shape[layout.get_index_by_name(name) % len(shape)] = length
         channels = {ColorFormat.RGBX: 4, ColorFormat.BGRX: 4}
         count = channels.get(self._tensor._color_format)

@@ -15,7 +15,7 @@ __all__ = ["OutputInfo", "OutputModelInfo", "OutputTensorInfo", "PostProcessStep
 
 
 class OutputTensorInfo:
-    """What programs receive as an output."""
+    """An output as programs receive it."""
 
     def __init__(self) -> None:
         self._type: Type | None = None
@@ -33,7 +33,7 @@ class OutputTensorInfo:
 
 
 class OutputModelInfo:
-    """What the model computes as an output."""
+    """An output as the model computes it."""
 
     def __init__(self) -> None:
         self._layout: Layout | None = None
@@ -103,7 +103,7 @@ class OutputInfo:
         return self._model
 
     def _start(self, source: Output) -> steps.Context:
-        """Return the context of the first step, which is applied to a value."""
+        """Return the context of the first step for a value."""
         layout = self._model._layout or self._result.layout
         target_layout = self._tensor._layout or Layout()
         element_type = self._tensor._type or source.element_type

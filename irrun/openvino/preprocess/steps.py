@@ -31,7 +31,7 @@ _LUMINANCE = (0.299, 0.587, 0.114)
 
 @dataclass
 class Context:
-    """What is known about the value that steps are applied to.
+    """The properties of the value that steps apply to.
 
     Attributes:
         outputs: The value; one output per plane of an image.

@@ -41,7 +41,7 @@ setattr(_Enumeration, "__entries", _Entries())
 
 
 class CacheMode(_Enumeration):
-    """What a model cache is optimized for."""
+    """The optimization goal of a model cache."""
 
     OPTIMIZE_SIZE = 0
     OPTIMIZE_SPEED = 1
@@ -141,7 +141,7 @@ class LogLevel(_Enumeration):
 
 
 class CompilerType(_Enumeration):
-    """What compiles models for an NPU."""
+    """The compiler of models for an NPU."""
 
     PLUGIN = 0
     DRIVER = 1

@@ -73,7 +73,7 @@ def deprecatedclassproperty(*_: Any, **__: Any) -> Callable[[Any], Any]:
 
 
 def make_postponed_constant(maker: Callable[[], Any]) -> Node:
-    """Return a Constant of the tensor that a function returns, which is called at once."""
+    """Call a function, and return a Constant of the tensor that it returns."""
     return make_constant(maker())
 
 

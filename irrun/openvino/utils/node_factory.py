@@ -43,7 +43,7 @@ class NodeFactory:
 
         Args:
             op_type_name: The type, such as "Gather".
-            arguments: The inputs. A node stands for all of its outputs. Without them, the node has no inputs and
+            arguments: The inputs. A node means all of its outputs. Without them, the node has no inputs and
                 outputs until `set_arguments` and `validate_and_infer_types` are called.
             attributes: The attributes by name; others get their defaults.
 

@@ -66,7 +66,7 @@ def get_element_type(data_type: Any) -> Type:
     """Return the element type of a type of Python or NumPy.
 
     Args:
-        data_type: int and float, which are types of 32 bits, bool, str, bytes, or what `np.dtype` accepts.
+        data_type: int and float (32-bit types), bool, str, bytes, or anything that `np.dtype` accepts.
 
     Raises:
         OVTypeError: There is no such element type.

@@ -74,7 +74,7 @@ def to_shape(values: Array, name: str) -> list[int]:
     Raises:
         InputError: There are more elements than an array can have axes, or they are not finite numbers.
     """
-    if values.size > MAX_RANK:  # whose product takes minutes if there are millions
+    if values.size > MAX_RANK:  # the product of millions of them takes minutes
         raise InputError(f"{name} has {values.size} elements, expected at most {MAX_RANK}, one per axis")
     return to_int_list(values)
 

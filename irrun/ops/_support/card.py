@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Card", "Decompression", "Extremes", "Folding", "Kind", "Views"]
 
-#: What an operation does:
+#: The kind of an operation:
 #:
 #: - "elementwise": each element of a result depends on one element of each input. Inputs may broadcast.
 #: - "rowwise": results have the shape of the first input; elements depend on those along some axes.
@@ -109,35 +109,36 @@ Views = Literal["contiguous", "strided"]
 #: - "points": unknown, unless the intervals are points.
 Extremes = Literal["kept", "ends", "ends if nonnegative", "ends or zero", "ends or equality", "points"]
 
-#: What an operation does in chains that decompress weights: each has at least one "scale"; a "step" is any other one.
+#: The role of an operation in chains that decompress weights. Each chain has at least one "scale"; any other is a
+#: "step".
 Decompression = Literal["scale", "step"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Card:
-    """What is true of an operation.
+    """The facts about an operation.
 
     Attributes:
-        kind: What it does; see `Kind`.
+        kind: The kind of operation; see `Kind`.
         folding: Whether and how it is folded if its inputs are constant; see `Folding`. The default is "linear" for
             elementwise operations, "never" for random ones, and "small" for all others.
         flops: The number of arithmetic operations, two per multiply-add: per element of the first output, or as a
-            function of a call (see `flops.py`); None if there is no such number.
+            function of a call (see `flops.py`); None if the number is unknown.
         shape: The rule for the shapes of the outputs, a function of `irrun.ops.shape_rules`; None if they are found by
             running the kernel on examples. The default is `broadcast_operands` for elementwise operations and
             `keep_shape` for rowwise ones.
-        shaped_by: The inputs whose values determine the shapes of the outputs, besides the shapes of all inputs. None
+        shaped_by: The inputs with values that determine the output shapes, besides the shapes of all inputs. None
             if it is unknown, or if the shapes depend on the data. The default is () for elementwise and rowwise
             operations.
         scalars: The inputs that are parameters of a function, with one element, such as the slope of HardSigmoid.
         commutative: Whether the order of the two inputs makes no difference.
         discontinuous: Whether results jump where inputs do not, so that a small error may become a large one.
-        quantizes: Whether the operation rounds values to those of a quantized type, and is not part of the
+        quantizes: Whether the operation rounds values to a quantized type, and is not part of the
             floating-point model.
         channel_axis: The axis of the first output whose elements are channels, where each channel should carry
             information; None for operations without channels.
         has_groups: Whether the first axis of the weights counts groups of channels.
-        gates: The number of gates of a recurrent cell or sequence, whose weights have as many rows per hidden element.
+        gates: The number of gates of a recurrent cell or sequence. Weights have as many rows per hidden element.
         keeps_values: Whether each element of the first output is an element of the inputs that are no parameters, which
             is the default for views. A window outside of the data gives the lowest number of the type.
         extremes: Where the first output has its lowest and highest values; see `Extremes`. Bounds of shapes that are
@@ -145,11 +146,11 @@ class Card:
         lengths: The input with the lengths of sequences, after which the first output is undefined in OpenVINO; None
             for operations without lengths.
         checks_size: Whether the kernel checks the size of its result by `check_allocation`.
-        index_range: A function of a call that returns the indices which the kernel does not check, with their valid
+        index_range: A function of a call that returns the indices that the kernel does not check, with their valid
             range; None for operations without such indices.
         aliases: Other names of the type in files. Differences in case do not require one.
         output_types: Where the element types of the outputs come from: the number of an input, the name of an
-            attribute, or an element type. An attribute without a value stands for the type of the first input. Outputs
+            attribute, or an element type. An attribute without a value means the type of the first input. Outputs
             without an entry have the type that an attribute `destination_type` or `output_type` states, else that of
             the first input. There are at least as many outputs as entries, and at least one.
         converts: Whether the result is the first input in the type that the attribute `destination_type` states.
@@ -164,10 +165,10 @@ class Card:
             states, or i64.
         has_levels: Whether it limits the first input to the range between the second and the third, and rounds it to
             one of as many values as the attribute `levels` states.
-        is_overwritable: Whether the result is always a new array, in which elementwise operations that follow can be
+        is_overwritable: Whether the result is always a new array, so that later elementwise operations can be
             computed. The default is False, which says nothing.
         views: Which views the outputs may be, such as those of a Pad by 0 elements; None if none are expected.
-        decompression: What it does in the decompression of weights; None if it has no part in it. Conversions and
+        decompression: The role in the decompression of weights, or None. Conversions and
             views do not state it.
         scratch: The bytes that its kernel allocates besides its results, per byte of the larger of the inputs and the
             results. The default is 1 for rowwise operations, movements, windows and selections, and 0 for all others.

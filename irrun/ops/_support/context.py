@@ -40,7 +40,7 @@ class InputDescription(NamedTuple):
     Attributes:
         port: Index of the layer's input; -1 if the file names none (the current iteration).
         parameter: Index of the body's Parameter.
-        axis: The axis that is sliced, or None if the whole value is passed.
+        axis: The axis to slice, or None for the whole value.
         start: Index of the first element on the axis.
         end: Index of the last element on the axis.
         stride: Distance between neighboring slices; negative for the reverse order.
@@ -139,7 +139,7 @@ class OutputCount(int):
 
 
 class InputShapes(tuple["PartialShape | None", ...]):
-    """The declared shapes of the inputs, for operations whose result depends on what is declared as dynamic."""
+    """The declared shapes of the inputs, for operations with results that depend on which dimensions are dynamic."""
 
     def are_static(self, *positions: int) -> bool:
         """Return whether inputs are declared with static shapes.
@@ -152,7 +152,7 @@ class InputShapes(tuple["PartialShape | None", ...]):
 
 
 class State(dict[str, Any]):
-    """What one layer of one infer request keeps between runs, such as the counter of a random number generator."""
+    """The data that a layer of an infer request keeps between runs, such as a random number generator's counter."""
 
 
 class Declaration(NamedTuple):

@@ -48,7 +48,7 @@ def describes_unary(data: str, *, integers: str = "") -> Callable[[Function], Fu
 
     Args:
         data: The types of the input, such as "Numeric".
-        integers: What the reference implementation does with results for integers, such as "rounded".
+        integers: How the reference implementation treats results for integers, such as "rounded".
     """
     note = f" Results for integers are {integers}, as in the reference implementation." if integers else ""
     return _add_sections(_UNARY.format(data=data, integers=note))

@@ -37,7 +37,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Call(NamedTuple):
-    """One call of a kernel, from which the number of operations and the range of indices follow.
+    """One call of a kernel, which determines the number of operations and the range of indices.
 
     Attributes:
         inputs: The inputs; None where not connected. Counters use shapes, and the values of axes and sizes.

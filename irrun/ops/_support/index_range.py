@@ -24,7 +24,7 @@ class IndexRange(NamedTuple):
         indices: The indices.
         minimum: The smallest valid index.
         maximum: The largest valid index.
-        effect: What follows from others, such as "the result is zero there".
+        effect: The effect of other indices, such as "the result is zero there".
         is_intended: Whether models use indices out of range on purpose.
     """
 

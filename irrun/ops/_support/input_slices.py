@@ -108,7 +108,7 @@ def create_slicers(inputs: Sequence[Array], body: PortMap) -> list[InputSlicer]:
 
 
 def get_count_from_outputs(body: PortMap) -> int:
-    """Return the number of iterations if no input is sliced: that of a concatenated output, else 1.
+    """Return the number of iterations if no input is sliced: from a concatenated output, else 1.
 
     Args:
         body: The port map.

@@ -18,7 +18,7 @@ __all__ = ["ARRAY_OVERHEAD", "CollectedOutput", "OutputCollector", "concatenate_
 
 #: Number of bytes that an array takes in addition to its elements.
 ARRAY_OVERHEAD = 120
-#: Number of iterations whose numbers are computed at once.
+#: Number of iteration numbers computed at once.
 COUNTER_BLOCK = 1024
 
 
@@ -52,7 +52,7 @@ CreateCollector = Callable[[OutputDescription, "int | None", Collection], Output
 
 
 class CollectedOutput:
-    """The values of an output, which are concatenated at the end.
+    """The values of an output, to be concatenated at the end.
 
     Args:
         entry: The entry of the port map.

@@ -18,7 +18,7 @@ SortResultType = Literal["class", "classid", "score", "none"]
 
 #: Number of boxes compared at a time: large enough to hide the overhead of NumPy's calls, small enough for the cache.
 BLOCK_SIZE = 256
-#: Number of selected boxes that a block is compared with at a time, which bounds the memory of the comparison.
+#: Number of selected boxes that a block is compared with at a time, to limit memory.
 MAX_COMPARED = 512
 
 
@@ -26,7 +26,7 @@ def run_greedy_nms(count: int, suppresses: Callable[[Array, Array], Array], limi
     """Select boxes greedily: a box is selected unless one that was selected before suppresses it.
 
     Args:
-        count: Number of boxes, which are in descending order of score.
+        count: Number of boxes, in descending order of score.
         suppresses: Takes the positions of n selected and m other boxes and returns a boolean matrix [n, m].
         limit: Maximum number of boxes to select; None for no limit.
 

@@ -3,14 +3,14 @@
 Decorators below `@op` convert the types, so that kernels do not have to. Low-precision floats are computed in f32 and
 rounded once, and sub-byte integers are computed in i32 and wrap:
 
-- `compute_in_native_type`: for elementwise kernels and reductions whose result has the type of the first input;
-- `predicate`: for elementwise kernels whose result is boolean;
+- `compute_in_native_type`: for elementwise kernels and reductions with a result of the first input's type;
+- `predicate`: for elementwise kernels with a boolean result;
 - `compute_in_float64`: for elementwise functions that NumPy computes in f32 with less than full precision, and for
   functions whose results for integers are rounded or truncated;
 - `compute_in_float32`: for all other kernels that do arithmetic on floats.
 
-A kernel whose computation depends on the element type of its input is not decorated. It calls a decorated function,
-or `apply_in_float64`, which implements `compute_in_float64`.
+If the computation of a kernel depends on the element type of its input, the kernel is not decorated. It calls a
+decorated function, or `apply_in_float64`, which implements `compute_in_float64`.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
 
 
 def _is_sub_byte_integer(dtype: np.dtype[Any]) -> bool:
-    """Return whether `dtype` is an integer type of ml_dtypes, which are narrower than a byte."""
+    """Return whether `dtype` is an integer type of ml_dtypes; these are narrower than a byte."""
     return dtype.isbuiltin == EXTENSION and _get_extension_kind(dtype) in ("int", "uint")
 
 
 @functools.cache
 def _get_extension_kind(dtype: np.dtype[Any]) -> str:
-    """Return the kind of an element type whose NumPy type ml_dtypes defines; empty for other types."""
+    """Return the kind of an element type defined by ml_dtypes; empty for other types."""
     try:
         return ElementType.of(dtype).kind
     except ValueError:
@@ -145,7 +145,7 @@ def compute_in_native_type(kernel: Function) -> Function:
 def predicate(kernel: Function) -> Function:
     """Decorate an elementwise kernel with a boolean result so that it gets types that NumPy computes in.
 
-    The kernel gets low-precision floats as f32 and sub-byte integers as i32. Its result is returned as it is.
+    The kernel gets low-precision floats as f32 and sub-byte integers as i32. Its result is returned unchanged.
     """
 
     @functools.wraps(kernel)
@@ -193,12 +193,12 @@ def compute_in_float64(
 ) -> Callable[[Function], Function]:
     """Decorate an elementwise kernel so that it gets its first input as f64.
 
-    The result is rounded once, to the type of the first input. All other inputs stay as they are. The kernel
+    The result is rounded once, to the type of the first input. All other inputs stay unchanged. The kernel
     may be called several times, with blocks of the first input, so that other inputs must have one element.
 
     Args:
         integers: How results for integers become integers.
-        only_integers: Whether floats are passed in their native type instead, which is faster. This is for functions
+        only_integers: Whether floats stay in their native type instead, which is faster. This is for functions
             that NumPy computes in f32 with sufficient precision.
     """
 

@@ -32,7 +32,7 @@ __all__ = ["Attribute", "Input", "Operation", "StructuralOperation"]
 
 Array = np.ndarray[Any, Any]
 
-#: Most attributes of a layer, and most layers of an operation, whose converted attributes are kept.
+#: Maximum number of attributes per layer, and of layers per operation, for keeping converted attributes.
 MAX_CACHED_ATTRIBUTES, MAX_CACHED_LAYERS = 20, 256
 #: Largest signed integer of 64 bits.
 MAX_INTEGER = (1 << 63) - 1
@@ -112,7 +112,7 @@ class Attribute(NamedTuple):
         return name + (" (optional)" if optional else "")
 
     def convert(self, value: Any) -> Any:
-        """Convert the text of an XML attribute to the attribute's type; other values are returned as they are.
+        """Convert the text of an XML attribute to the attribute's type; other values are returned unchanged.
 
         Raises:
             ValueError: The text does not denote a value of that type.
@@ -169,7 +169,7 @@ class Operation(Card):
             since: The first numbered opset that contains this version.
             opset: The name of the opset of an operation outside the numbered ones, such as "extension".
             category: The category of the specification.
-            card: What else is true of the operation; see `Card`.
+            card: Further facts about the operation; see `Card`.
 
         Raises:
             TypeError: Neither or both of `since` and `opset` are passed, `opset` is a numbered opset, `function` is not
@@ -471,7 +471,7 @@ def _refuse_to_run(*_: Any, **__: Any) -> Any:
 
 
 def _to_parameter_name(attribute: str) -> str:
-    """Return the parameter of an attribute whose name is not a Python identifier.
+    """Return the parameter of an attribute with a name that is not a Python identifier.
 
     "exclude-pad" becomes exclude_pad, "auto_broadcast.auto_broadcast_axis" becomes auto_broadcast_axis.
     """

@@ -18,7 +18,7 @@ def pad_with_constant(data: Array, begins: Sequence[int], shape: Sequence[int], 
     Args:
         data: Any type, any shape.
         begins: Position of the first element of `data` in the result, per axis. Negative values crop.
-        shape: Shape of the result. What exceeds it is cropped.
+        shape: Shape of the result. Larger data is cropped.
         value: A tensor of one element, of the type of `data`. By default zero or the empty string.
 
     Raises:

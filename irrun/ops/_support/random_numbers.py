@@ -13,7 +13,7 @@ from irrun.ops._support.numerics import Array, is_integer, upcast
 
 __all__ = ["Alignment", "draw_uniform", "generate_mersenne_twister", "generate_philox"]
 
-#: The framework whose generator is used.
+#: The framework to match.
 Alignment = Literal["tensorflow", "pytorch"]
 
 #: The supported types and their number of mantissa bits, 0 for integers.
@@ -98,7 +98,7 @@ def draw_uniform(
         high: Scalar of the type of `low`; the upper bound, excluded.
         global_seed: First seed. If both seeds are 0, the numbers are not reproducible.
         op_seed: Second seed, ignored for "pytorch".
-        alignment: Framework whose generator is used.
+        alignment: The framework to match.
         position: Lower and upper half of the index of the first block of numbers, for "tensorflow".
 
     Returns:

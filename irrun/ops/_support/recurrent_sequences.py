@@ -19,7 +19,7 @@ __all__ = ["Direction", "check_sequence_shapes", "run_gru_sequence", "run_sequen
 Direction = Literal["forward", "reverse", "bidirectional"]
 Step = Callable[..., "tuple[Array, ...]"]
 
-#: Smallest number of time steps whose inputs are projected at a time: enough for an efficient matrix product.
+#: Minimum number of time steps projected at a time: enough for an efficient matrix product.
 MIN_BLOCK_SIZE = 8
 
 

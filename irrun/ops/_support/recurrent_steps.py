@@ -152,7 +152,7 @@ def project_input(X: Array, W: Array, B: Array | None, gates: int) -> Array:
 def split_combined_weights(
     W: Array, R: Array | None, B: Array | None, hidden_size: int
 ) -> tuple[Array, Array, Array | None]:
-    """Return W, R and B of a cell, in whichever form the file has them.
+    """Return W, R and B of a cell, from any form in the file.
 
     Files up to IR v7 hold W and R side by side in one matrix, so that the third input holds B or is missing.
 
@@ -262,7 +262,7 @@ class GRUStep:
         g: The activation function of the gate h.
         clip: Bound of the gates before their activation functions.
         linear_before_reset: Whether the reset gate is applied after `H*R^T`.
-        hidden_bias: What `linear_before_reset` adds to `H*R^T` before the reset gate, shape [hidden], or None.
+        hidden_bias: The bias that `linear_before_reset` adds to `H*R^T` before the reset gate, shape [hidden], or None.
     """
 
     R: Array

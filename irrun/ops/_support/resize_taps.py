@@ -56,7 +56,7 @@ class ResizeAxis:
 
 @dataclass(frozen=True)
 class Taps:
-    """The input elements whose weighted sums are the elements of the result, along one axis.
+    """The input elements and weights for each element of the result, along one axis.
 
     Attributes:
         axis: The axis.

@@ -24,14 +24,14 @@ __all__ = [
     "to_channels_last",
 ]
 
-#: Number of values gathered at a time, which bounds the memory that many regions take.
+#: Number of values gathered at a time, to limit the memory for many regions.
 WORKING_SET = 1 << 19
 #: Bytes that are computed for each sample of a region.
 SAMPLE_SIZE = 200
 
 
 def take_valid_regions(rois: Array) -> Array:
-    """Return the regions before the first one of batch -1, which ends the list of regions that Proposal returns.
+    """Return the regions before the first one of batch -1, which ends Proposal's list of regions.
 
     Args:
         rois: Floating-point, shape [regions, columns]; the first column is the batch.
@@ -74,7 +74,7 @@ def check_regions(data: Array, rois: Array, columns: int, batch_indices: Array |
 
 
 def to_channels_last(data: Array) -> Array:
-    """Transpose [N, C, H, W] to a contiguous [N, H, W, C], in which a pixel is contiguous memory.
+    """Transpose [N, C, H, W] to a contiguous [N, H, W, C], where a pixel is contiguous memory.
 
     Args:
         data: Any type, shape [N, C, H, W].
@@ -140,7 +140,7 @@ def broadcast_samples(ys: Array, xs: Array) -> tuple[Array, Array]:
 def group_by_sample_count(
     sizes: Array, rows: int, columns: int, sampling_ratio: int
 ) -> list[tuple[Array, tuple[int, int]]]:
-    """Group regions whose bins have equal numbers of samples, in parts of limited size.
+    """Group regions with equal numbers of samples per bin, in parts of limited size.
 
     Args:
         sizes: Width and height of each region, floating-point [regions, 2].

@@ -1,4 +1,4 @@
-"""What a plain kernel allocates besides its results, as its card states it."""
+"""Memory that a plain kernel allocates besides its results, as stated on its card."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ computed as a polynomial in t. Both polynomials are Chebyshev interpolants of th
 
 For results that are rounded to f32 there are faster approximations. The polynomial in t is shorter and accurate up to
 x = 10.2, beyond which erfc(x) is zero in f32. erf(x) / x is a ratio of two polynomials in x^2 for all x. Their
-coefficients minimize the largest relative error, which is 3e-9.
+coefficients minimize the maximum relative error (3e-9).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def erf(x: Array, *, single: bool = False) -> Array:
 
     Args:
         x: An f64 array.
-        single: Whether the result is rounded to f32, for which a faster approximation suffices.
+        single: Whether the result is rounded to f32, so that a faster approximation suffices.
     """
     if single:
         x = np.minimum(np.maximum(x, -4), 4)  # beyond 4, the result rounds to 1 in f32
@@ -140,7 +140,7 @@ def erfc_tail(magnitude: Array, *, single: bool = False) -> Array:
 
     Args:
         magnitude: An f64 array without negative values.
-        single: Whether the result is rounded to f32, for which a faster approximation suffices.
+        single: Whether the result is rounded to f32, so that a faster approximation suffices.
     """
     magnitude = np.minimum(magnitude, 40)  # beyond 40, the result is zero in f64
     t = magnitude - 3

@@ -23,7 +23,7 @@ BLOCK_SIZE = 1 << 16
 
 
 def _count_flops(call: Call) -> int:
-    """Count the convolution and the bilinear interpolation of what it is applied to."""
+    """Count the convolution and the bilinear interpolation of its inputs."""
     filters, output = call.get_shape(2), call.outputs[0]
     samples = output.size // max(output.shape[1], 1) * call.get_shape(0)[1] * math.prod(filters[2:])
     return int(2 * output.size * math.prod(filters[1:])) + int(samples) * (8 + call.has_input(3))

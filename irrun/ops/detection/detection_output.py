@@ -56,7 +56,7 @@ def detection_output_8(
         aux_box_preds: A first refinement of the priors, the type and shape of `box_logits`.
         keep_top_k: Maximum number of detections per image, a list of one value; -1 for no limit.
         nms_threshold: Intersection over union above which a box is suppressed.
-        background_label_id: The class of the background, which is not detected; -1 if there is none.
+        background_label_id: The background class, which is not detected; -1 if there is none.
         top_k: Maximum number of boxes before suppression, per class, or per image if `decrease_label_id` is true; -1
             for no limit.
         variance_encoded_in_target: Whether `box_logits` include the variances.
@@ -179,7 +179,7 @@ def detection_output_1(
         num_classes: Number of classes, including the background.
         keep_top_k: Maximum number of detections per image, a list of one value; -1 for no limit.
         nms_threshold: Intersection over union above which a box is suppressed.
-        background_label_id: The class of the background, which is not detected; -1 if there is none.
+        background_label_id: The background class, which is not detected; -1 if there is none.
         top_k: Maximum number of boxes before suppression, per class, or per image if `decrease_label_id` is true; -1
             for no limit.
         variance_encoded_in_target: Whether `box_logits` include the variances.
@@ -277,7 +277,7 @@ def _group_by_class(logits: Array, images: int, priors: int, classes: int) -> Ar
 
 
 def _decode(boxes: Array, variances: Array | None, logits: Array, code_type: CodeType, size: Array | None) -> Array:
-    """Apply predictions to prior boxes. `size` is that of the image if the boxes are in pixels."""
+    """Apply predictions to prior boxes. `size` is the size of the image if the boxes are in pixels."""
     if size is not None:
         boxes = boxes / size
     deltas: Array = logits if variances is None else variances * logits

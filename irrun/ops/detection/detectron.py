@@ -49,10 +49,10 @@ def experimental_detectron_prior_grid_generator_6(
         feature_map: The type of `priors`, shape [1, C, H, W]. Only its shape is used.
         im_data: The type of `priors`, shape [1, C, height, width]. Only its shape is used.
         flatten: Whether the result has rank 2.
-        h: Height of the grid; 0 for that of `feature_map`.
-        w: Width of the grid; 0 for that of `feature_map`.
-        stride_x: Horizontal distance between cells; 0 for the width of `im_data` divided by that of the grid.
-        stride_y: Vertical distance between cells; 0 for the height of `im_data` divided by that of the grid.
+        h: Height of the grid; 0 for the height of `feature_map`.
+        w: Width of the grid; 0 for the width of `feature_map`.
+        stride_x: Horizontal distance between cells; 0 for the width of `im_data` divided by the grid's.
+        stride_y: Vertical distance between cells; 0 for the height of `im_data` divided by the grid's.
 
     Returns:
         Shape [H * W * P, 4] if `flatten` is true, else [H, W, P, 4], the type of `priors`. A grid smaller than
@@ -197,7 +197,7 @@ def experimental_detectron_detection_output_6(
         deltas: The type of `rois`, shape [regions, num_classes * 4].
         scores: The type of `rois`, shape [regions, num_classes]. Class 0 is the background.
         im_info: The type of `rois`, shape [1, 3]: height, width, scale. Not used, as in the reference implementation.
-        score_threshold: Boxes whose scores do not exceed it are ignored.
+        score_threshold: Boxes with scores up to this are ignored.
         nms_threshold: Intersection over union above which a box is suppressed.
         num_classes: Number of classes, including the background.
         post_nms_count: Maximum number of boxes of a class; -1 for no limit.

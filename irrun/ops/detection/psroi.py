@@ -1,4 +1,4 @@
-"""Position-sensitive pooling of regions, in which each bin reads channels of its own."""
+"""Position-sensitive pooling of regions: each bin reads its own channels."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def psroi_pooling_1(
             spatial_bins_x * spatial_bins_y for "bilinear".
         rois: The type of `data`, shape [regions, 5]: batch, x1, y1, x2, y2.
         output_dim: Number of channels of the result.
-        spatial_scale: Scale from the coordinates of `rois` to those of `data`.
+        spatial_scale: Scale from the coordinates of `rois` to the coordinates of `data`.
         group_size: Number of bins along each axis.
         mode: "average" averages the pixels of a bin. "bilinear" averages one sample per sub-bin, each from a different
             channel.
@@ -94,7 +94,7 @@ def _pool_average(data: Array, rois: Array, batches: Array, outputs: int, size: 
     step = max(1, MAX_GROUPED // max(1, channels.size * max_pixels))
     for first in range(0, len(rois), step):
         regions = order[first : first + step]
-        # The regions of a group are padded to the same size, on which the order of the sums depends.
+        # The regions of a group are padded to the same size, which determines the order of the sums.
         row_offsets = np.arange(max_rows[regions].max())[:, None]
         column_offsets = np.arange(max_columns[regions].max())
         for part in split_regions(len(regions), channels.size * max_pixels):

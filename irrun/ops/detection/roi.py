@@ -66,7 +66,7 @@ def roi_align_3(
         pooled_h: Height of the result.
         pooled_w: Width of the result.
         sampling_ratio: Number of samples per bin along each axis; 0 for as many as a bin has pixels.
-        spatial_scale: Ratio of the size of `data` to that of the image.
+        spatial_scale: Ratio of the size of `data` to the size of the image.
         mode: Whether samples are averaged or their maximum is computed.
         aligned_mode: Whether coordinates are shifted by half a pixel, before scaling ("half_pixel") and after it
             ("half_pixel", "half_pixel_for_nn"). "asymmetric" regions have a size of at least 1.
@@ -119,7 +119,7 @@ def roi_align_rotated_15(
         pooled_h: Height of the result.
         pooled_w: Width of the result.
         sampling_ratio: Number of samples per bin along each axis; 0 for as many as a bin has pixels.
-        spatial_scale: Ratio of the size of `data` to that of the image.
+        spatial_scale: Ratio of the size of `data` to the size of the image.
         clockwise_mode: Whether positive angles are clockwise instead of counterclockwise.
 
     Returns:
@@ -173,7 +173,7 @@ def roi_pooling_2(
         data: Floating-point, shape [N, C, H, W].
         rois: The type of `data`, shape [regions, 5]: batch, x1, y1, x2, y2, in pixels of the image for "max", relative
             to its size for "bilinear".
-        spatial_scale: Ratio of the size of `data` to that of the image, for "max".
+        spatial_scale: Ratio of the size of `data` to the size of the image, for "max".
         pooled_h: Height of the result.
         pooled_w: Width of the result.
         method: How a bin is computed.
@@ -220,7 +220,7 @@ def _pool_maximum(data: Array, rois: Array, batches: Array, rows: int, columns: 
     left, right = _place_bins(corners[:, 0], corners[:, 2], columns, width)
     is_empty = (bottom <= top)[:, :, None] | (right <= left)[:, None, :]
 
-    # The maximum of any interval is that of two overlapping windows whose length is a power of two.
+    # The maximum of any interval is the maximum over two overlapping windows with a power of two as length.
     level_y, level_x = _floor_log2(bottom - top), _floor_log2(right - left)
     max_level_y, max_level_x = int(level_y.max()), int(level_x.max())
     result = np.zeros((len(rois), rows, columns, data.shape[1]), data.dtype)
@@ -312,7 +312,7 @@ def _interpolate(first: Array, second: Array, fraction: Array) -> Array:
 
 
 def _place_points(start: Array, end: Array, count: int, length: int) -> Array:
-    """Return evenly spaced points [regions, count] from `start` to `end`, which are relative to the axis."""
+    """Return evenly spaced points [regions, count] from `start` to `end`, relative to the axis."""
     last = start.dtype.type(length - 1)
     if count == 1:
         return np.asarray((0.5 * (start + end) * last)[:, None].astype(start.dtype))

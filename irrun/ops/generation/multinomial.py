@@ -80,7 +80,7 @@ def multinomial_13(
 
 @compute_in_float32
 def _draw_with_replacement(cumulative: Array, thresholds: Array) -> Array:
-    """Return the first class whose cumulative probability reaches each threshold, or 0 if none does."""
+    """Return the first class with a cumulative probability that reaches each threshold, or 0."""
     classes = np.array([np.searchsorted(row, t) for row, t in zip(cumulative, thresholds, strict=True)], np.int64)
     classes = classes.reshape(thresholds.shape)
     return np.where(classes < cumulative.shape[1], classes, 0)

@@ -46,7 +46,7 @@ def random_uniform_8(
         output_type: f16, bf16, f32, f64, i32 or i64.
         global_seed: First seed.
         op_seed: Second seed.
-        alignment: Framework whose numbers are generated.
+        alignment: The framework to match.
         state: State of the infer request.
 
     Returns:

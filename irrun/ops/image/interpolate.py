@@ -342,7 +342,7 @@ def _check_blocks(shape: Sequence[int], taps: Sequence[Taps], result_bytes: int)
 
     Args:
         shape: The shape of a block.
-        taps: What is summed along each axis.
+        taps: The weighted elements along each axis.
         result_bytes: The bytes of the result.
     """
     size, largest = math.prod(shape), 0

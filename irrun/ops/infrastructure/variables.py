@@ -50,7 +50,7 @@ def read_value_6(
     Args:
         init_value: The declared type and shape. The value until the variable is written; zeros if omitted.
         variable_id: Name of the variable.
-        variable_type: Type of the variable; None for that of `init_value`.
+        variable_type: Type of the variable; None for the type of `init_value`.
         variable_shape: Shape of the variable; None for any shape. Dynamic dimensions of zeros have their lower bound.
         variables: The variables of the infer request.
 

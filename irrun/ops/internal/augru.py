@@ -44,7 +44,7 @@ def augru_cell(
     clip: float = 0.0,
     linear_before_reset: bool = False,
 ) -> Array:
-    """Compute one step of a gated recurrent unit with attention, whose update gate z becomes (1 - A) * z.
+    """Compute one step of a gated recurrent unit with attention: the update gate z becomes (1 - A) * z.
 
     Args:
         X: Floating-point, shape [batch, input].
@@ -105,7 +105,7 @@ def augru_sequence(
     clip: float = 0.0,
     linear_before_reset: bool = False,
 ) -> tuple[Array, ...]:
-    """Run a gated recurrent unit with attention along sequences: GRUSequence whose update gate z becomes (1 - A) * z.
+    """Run a gated recurrent unit with attention along sequences: GRUSequence, but z becomes (1 - A) * z.
 
     Args:
         X: Floating-point, shape [batch, time, input].

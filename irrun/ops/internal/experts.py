@@ -38,7 +38,7 @@ def _count_grouped(call: Call) -> int:
 
 @op("GatherMatmul", opset="extension", kind="product", shape="infer_gathered_product", flops=_count_gathered)
 def gather_matmul(A: Array, B: Array, indices: Array, bias: Array | None = None) -> Array:
-    """Multiply each row by the matrices of several experts, which are selected for each row.
+    """Multiply each row by the matrices of the experts selected for the row.
 
     Args:
         A: Floating-point, shape [1 or k, rows, K]: the rows, the same ones for all experts or others for each.

@@ -20,7 +20,7 @@ __all__ = ["group_query_attention"]
 
 #: How the scales of quantized caches are shaped.
 QuantType = Literal["NONE", "PER_TENSOR", "PER_CHANNEL"]
-#: What is declared if a kernel is called without a model.
+#: The declared shapes if a kernel is called without a model.
 UNDECLARED = InputShapes()
 F8 = np.dtype(ml_dtypes.float8_e4m3fn)
 
@@ -186,7 +186,7 @@ class _Codec:
 
     Args:
         cache: The cache.
-        query: The query, whose type caches without quantization have.
+        query: The query. Caches without quantization have its type.
         scale: The scale, or None.
         quant_type: The shape of the scale.
         bits: The number of bits of a value, or 0.
@@ -255,7 +255,7 @@ def _keep_last(x: Array, count: int, capacity: int) -> Array:
 
 
 def _make_mask(length: int, keys: int, past: int, is_causal: bool, window: int) -> Array:
-    """Return what is added to the scores [length, keys]: the lowest number where a token is not attended to."""
+    """Return the mask to add to the scores [length, keys]: the lowest number where a token is not attended to."""
     positions = np.arange(keys)
     if is_causal:
         distance = np.arange(past, past + length)[:, np.newaxis] - positions

@@ -55,7 +55,7 @@ def paged_attention_extension(
     state: State,
     outputs: OutputCount = ALL_OUTPUTS,
 ) -> tuple[Array, ...]:
-    """Compute causal attention of sequences whose earlier keys and values are in blocks of caches.
+    """Compute causal attention of sequences with earlier keys and values in blocks of caches.
 
     OpenVINO writes new keys and values to the caches in place. Here inputs are not modified: as in the reference
     implementation, each request copies the caches in its first run and writes to the copies. Caches that are passed
@@ -76,7 +76,7 @@ def paged_attention_extension(
         alibi_slopes: Floating-point, shape [heads]: factors of the distance, which is subtracted from scores; ignored
             if omitted or empty.
         max_context_len: Has no influence.
-        score_aggregation_window: i32, shape [sequences] or scalar: the number of last tokens whose attention is added
+        score_aggregation_window: i32, shape [sequences] or scalar: the number of last tokens with added-up attention
             up; by default 1.
         rotated_block_indices: Must be empty, like all of the following except `sinks`; other values need the caches of
             OpenVINO's scheduler.
@@ -158,7 +158,7 @@ def _check_is_empty(inputs: Mapping[str, Array | None]) -> None:
 
 
 def _open_caches(state: State, key_cache: Array, value_cache: Array) -> tuple[Array, Array]:
-    """Return the caches of the request, which are copies of the inputs."""
+    """Return the caches of the request, copied from the inputs."""
     given = {"key": key_cache, "value": value_cache}
     for name, cache in given.items():
         check_rank(f"{name}_cache", cache, 4)
@@ -199,7 +199,7 @@ def _get_per_head(name: str, x: Array | None, heads: int) -> Array | None:
 
 
 def _get_windows(window: Array | None, sequences: int) -> list[int]:
-    """Return the number of last tokens of each sequence whose attention is added up."""
+    """Return the number of last tokens of each sequence with added-up attention."""
     if window is None or not window.size:
         return [1] * sequences
     if window.size not in (1, sequences):

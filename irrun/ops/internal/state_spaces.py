@@ -119,7 +119,7 @@ def paged_gated_delta_net(
     q_l2_norm_eps: float = 1e-6,
     k_l2_norm_eps: float = 1e-6,
 ) -> Array:
-    """Run GatedDeltaNet on sequences of different lengths, whose first states are rows of a table.
+    """Run GatedDeltaNet on sequences of different lengths, with initial states in rows of a table.
 
     OpenVINO also writes new states to the table, in place, which has no influence on the output.
 
@@ -230,7 +230,7 @@ def paged_selective_ssm(
     num_processed_tokens: Array,
     cache_interval: Array,
 ) -> Array:
-    """Run SelectiveSSM on sequences of different lengths, whose first states are rows of a table.
+    """Run SelectiveSSM on sequences of different lengths, with initial states in rows of a table.
 
     OpenVINO also writes new states to the table, in place, which has no influence on the output.
 

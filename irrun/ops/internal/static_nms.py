@@ -57,7 +57,7 @@ def non_max_suppression_ie_internal(
 
     Returns:
         The selected indices and scores, shape [min(boxes, max_output_boxes_per_class) * classes * batches, 3] each,
-        padded with -1, and their number, shape [1]. A negative number of boxes per class is no limit, as in the
+        padded with -1, and their number, shape [1]. A negative number of boxes per class means no limit, as in the
         reference implementation of NonMaxSuppression.
 
     Raises:
@@ -296,7 +296,7 @@ def generate_proposals_ie_internal(
         roi_num_type: As for GenerateProposals-9.
 
     Returns:
-        Boxes [N * post_nms_count, 4] and scores [N * post_nms_count], those of all images one after another, then 0,
+        Boxes [N * post_nms_count, 4] and scores [N * post_nms_count] of all images one after another, then 0,
         and the number of boxes of each image, [N].
 
     Raises:

@@ -95,5 +95,5 @@ def _read_lists(data: Array, *inputs: Array) -> list[list[int]]:
             f" expected one for each axis of data, and data {list(data.shape)} of at least rank 2"
         )
     if min(lists[0]) < 1 or lists[0][0] != 1:
-        raise InputError(f"block_shape is {lists[0]}, expected positive numbers of which the first is 1")
+        raise InputError(f"block_shape is {lists[0]}, expected positive numbers that begin with 1")
     return lists

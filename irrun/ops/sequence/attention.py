@@ -51,7 +51,7 @@ def scaled_dot_product_attention_13(
         causal: Whether position l attends only to positions up to l.
 
     Returns:
-        Shape [N, ..., L, Ev], the type of `query`; NaN for rows whose positions are all excluded.
+        Shape [N, ..., L, Ev], the type of `query`; NaN for rows with all positions excluded.
 
     Raises:
         InputError: The shapes do not match.

@@ -41,7 +41,7 @@ def infer_bounds(
     Args:
         operation: The operation.
         attributes: The attributes as `Operation.bind` returns them.
-        inputs: What is known about the inputs; None for one that is not connected.
+        inputs: The facts about the inputs; None for unconnected inputs.
         element_type: The type of the first output.
     """
     bounds = [None if value is None else value.get_bounds() for value in inputs]
@@ -126,7 +126,7 @@ def _call(
 
 
 def _list_points(extremes: Extremes, operands: Sequence[Bounds]) -> list[tuple[Array, ...]]:
-    """Return points at one of which each element of the result is lowest, and at one highest."""
+    """Return points that include a minimum and a maximum of each element of the result."""
     candidates: list[tuple[Array, ...]] = [tuple(operand) for operand in operands]
     if extremes == "ends or zero":
         candidates = [(low, high, np.clip(0.0, low, high)) for low, high in candidates]

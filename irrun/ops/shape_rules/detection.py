@@ -111,7 +111,7 @@ def infer_class_suppression(inputs: Inputs) -> Shapes:
 
 
 def _limit_boxes(inputs: Inputs, boxes: Dimension, classes: Dimension, images: Dimension) -> Dimension:
-    """Return the number of boxes that are selected at most."""
+    """Return the maximum number of selected boxes."""
     if not isinstance(boxes, int) or not isinstance(classes, int):
         return UNBOUNDED
     per_class, count = int(boxes), int(classes)

@@ -1,4 +1,4 @@
-"""Arithmetic on dimensions, which are integers or intervals of them."""
+"""Arithmetic on dimensions: integers or intervals of integers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_dimension(minimum: int, maximum: int | None) -> Dimension:
 
 
 def make_unknown(rank: int | None) -> PartialShape | None:
-    """Return a shape whose dimensions are unknown; None if the rank is."""
+    """Return a shape with unknown dimensions; None if the rank is unknown."""
     return None if rank is None else PartialShape([UNBOUNDED] * rank)
 
 
@@ -115,7 +115,7 @@ def _extend(shape: PartialShape, rank: int) -> Sequence[Dimension]:
 
 
 def merge_shapes(first: PartialShape | None, second: PartialShape | None) -> PartialShape | None:
-    """Return the shape of two arrays whose shapes must be equal.
+    """Return the shape of two arrays that must have equal shapes.
 
     Raises:
         ValueError: They differ.
@@ -181,7 +181,7 @@ def divide_up(dimension: Dimension, divisor: int) -> Dimension:
 
 
 def divide_exactly(dimension: Dimension, divisor: int) -> Dimension | None:
-    """Return the sizes whose product with an integer is within a dimension; None if there are none."""
+    """Return the sizes that, times an integer, are within a dimension; None if there are none."""
     if divisor == 0:
         return None
     low, high = get_bounds(dimension)

@@ -21,14 +21,14 @@ def keep_shape(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_batch_normalization(inputs: Inputs) -> Shapes:
-    """Return the shape of the data, whose channels the other inputs have."""
+    """Return the shape of the data; the other inputs have one value per channel."""
     position = 2 if inputs.operation.since == 1 else 0
     return [_check_channels(inputs, position, [i for i in range(5) if i != position])]
 
 
 @rule
 def infer_group_normalization(inputs: Inputs) -> Shapes:
-    """Return the shape of the data, whose channels the other inputs have."""
+    """Return the shape of the data; the other inputs have one value per channel."""
     data, groups = _check_channels(inputs, 0, [1, 2]), inputs["num_groups"]
     channels = get_dimension(data, 1)
     if isinstance(channels, int) and groups > 0 and channels % groups:
@@ -59,7 +59,7 @@ def infer_inverse(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_shuffled_channels(inputs: Inputs) -> Shapes:
-    """Return the shape of the data, whose channels are divided into groups."""
+    """Return the shape of the data, with channels divided into groups."""
     shape = inputs.get_shape(0)
     if shape:
         size = shape[check_axis(inputs["axis"], len(shape))]
@@ -72,7 +72,7 @@ def infer_shuffled_channels(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_along_axes(inputs: Inputs) -> Shapes:
-    """Return the shape of the first input, whose axes the second one contains."""
+    """Return the shape of the first input; the second one contains axes."""
     shape, axes = inputs.get_shape(0), inputs.get_integers(1)
     if shape is not None and axes is not None and inputs.attributes.get("mode") != "mask":
         for axis in axes:
@@ -82,7 +82,7 @@ def infer_along_axes(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_along_axis(inputs: Inputs) -> Shapes:
-    """Return the shape of the only input, whose axis is an attribute."""
+    """Return the shape of the only input, with an axis attribute."""
     shape = inputs.get_shape(0)
     if shape:
         check_axis(inputs["axis"], len(shape))
@@ -91,7 +91,7 @@ def infer_along_axis(inputs: Inputs) -> Shapes:
 
 @rule
 def broadcast_operands(inputs: Inputs) -> Shapes:
-    """Return the shape of all inputs, which are broadcast to each other."""
+    """Return the broadcast shape of all inputs."""
     shapes = inputs.get_shapes()
     if len(shapes) == 1:
         return shapes
@@ -122,7 +122,7 @@ _EXPECTATIONS = {
 
 
 def _broadcast_at(first: PartialShape | None, second: PartialShape | None, axis: int) -> PartialShape | None:
-    """Return the shape of an array to which another one is broadcast at an axis; -1 aligns the last dimensions.
+    """Return the shape of an array that another one broadcasts to at an axis; -1 aligns the last dimensions.
 
     Raises:
         ValueError: It cannot be broadcast.
@@ -147,14 +147,14 @@ def _broadcast_at(first: PartialShape | None, second: PartialShape | None, axis:
 
 @rule
 def infer_quantization(inputs: Inputs) -> Shapes:
-    """Return the shape of the data, to which the limits are broadcast."""
+    """Return the shape of the data; the limits broadcast to it."""
     broadcast_operands(inputs)
     return [inputs.get_shape(0)]
 
 
 @rule
 def infer_prelu(inputs: Inputs) -> Shapes:
-    """Return the shape of the data, to whose channels or dimensions the slope is broadcast."""
+    """Return the shape of the data; the slope broadcasts to its channels or dimensions."""
     data, slope = inputs.get_shape(0), inputs.get_shape(1)
     if data and slope is not None and not (len(slope) == 1 and may_equal(slope[0], data[min(1, len(data) - 1)])):
         try:
@@ -177,7 +177,7 @@ def infer_clamp(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_selection(inputs: Inputs) -> Shapes:
-    """Return the shape of the branches and the condition, which are broadcast to each other."""
+    """Return the broadcast shape of the branches and the condition."""
     condition, then, otherwise = inputs.get_shapes()
     mode, axis = inputs["auto_broadcast"], inputs["auto_broadcast_axis"]
     if mode == "pdpd":

@@ -1,4 +1,4 @@
-"""Shapes of operations that generate values, or whose number of results depends on values."""
+"""Shapes of operations that generate values, or return a number of results that depends on values."""
 
 from __future__ import annotations
 

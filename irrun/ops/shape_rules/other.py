@@ -160,7 +160,7 @@ def infer_filled_rows(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_variable(inputs: Inputs) -> Shapes:
-    """Return the declared shape of a variable if it is dynamic, or that of its initial value."""
+    """Return the declared shape of a variable if it is dynamic, or the shape of its initial value."""
     declared, initial = inputs.attributes.get("variable_shape"), inputs.get_shape(0)
     if declared is not None and (not inputs.has(0) or not declared.is_static):
         return [declared]

@@ -24,7 +24,7 @@ __all__: list[str] = []
 
 @rule
 def infer_matmul(inputs: Inputs) -> Shapes:
-    """Return the shape of a product of matrices, whose other dimensions are broadcast."""
+    """Return the shape of a product of matrices. Other dimensions are broadcast."""
     left, right = inputs.get_shape(0), inputs.get_shape(1)
     if left is None or right is None:
         return [None]
@@ -42,7 +42,7 @@ def infer_matmul(inputs: Inputs) -> Shapes:
         batch = broadcast_shapes(PartialShape(rows[:-2]), PartialShape(columns[:-2]))
     except ValueError:
         raise ShapeError(
-            f"a has the shape {left} and b has the shape {right}, whose batch dimensions cannot be broadcast"
+            f"a has the shape {left} and b has the shape {right}; their batch dimensions cannot be broadcast"
         ) from None
     assert batch is not None
     result = [*batch, *(() if is_row else rows[-2:-1]), *(() if is_column else columns[-1:])]
@@ -210,7 +210,7 @@ def infer_sequence(inputs: Inputs) -> Shapes:
 
 
 def _merge_batch(inputs: Inputs, positions: Sequence[int]) -> Dimension:
-    """Return the batch size, which all inputs share.
+    """Return the batch size shared by all inputs.
 
     Raises:
         ShapeError: Inputs have different batch sizes.
@@ -263,7 +263,7 @@ def _find_hidden_size(inputs: Inputs, states: int, axis: int) -> Dimension:
 
 
 def _check_weights(inputs: Inputs, position: int, axis: int) -> None:
-    """Check the sizes of the weights of the data and of the state, and those of the bias.
+    """Check the sizes of the weights for the data and for the state, and of the bias.
 
     Args:
         inputs: The inputs.

@@ -37,7 +37,7 @@ def infer_shape_of(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_reshape(inputs: Inputs) -> Shapes:
-    """Return the shape that the second input contains, in which 0 and -1 stand for sizes that follow from the data."""
+    """Return the shape in the second input; 0 and -1 mean sizes that follow from the data."""
     data, pattern = inputs.get_shape(0), inputs.get_intervals(1)
     if pattern is None:
         return [make_unknown(inputs.count(1) if inputs.get_rank(1) == 1 else None)]
@@ -295,7 +295,7 @@ def infer_batch_to_space(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_space_to_batch(inputs: Inputs) -> Shapes:
-    """Return padded data whose blocks are moved to the first dimension."""
+    """Return padded data with blocks moved to the first dimension."""
     data = inputs.get_shape(0)
     block, begin, end = (inputs.get_integers(i) for i in (1, 2, 3))
     if data is None:

@@ -95,7 +95,7 @@ def infer_gather_elements(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_gather_nd(inputs: Inputs) -> Shapes:
-    """Return the indices, whose last dimension is replaced by slices of the data."""
+    """Return the shape of the indices, with slices of the data in place of the last dimension."""
     data, indices, batch = inputs.get_shape(0), inputs.get_shape(1), inputs["batch_dims"]
     if data is None or indices is None:
         return [None]

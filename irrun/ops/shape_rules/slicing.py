@@ -38,7 +38,7 @@ def count_slice(size: Dimension, start: Interval, stop: Interval, step: int) -> 
 
 
 def _cross_zero(interval: Interval, size: float) -> Interval:
-    """Return indices of both signs as those from the first to the last element, as far as they are in the data."""
+    """Convert indices of both signs to positions from the first to the last element, limited to the data."""
     low, high = interval
     if not low < 0 <= high:
         return interval
@@ -99,7 +99,7 @@ def infer_slice(inputs: Inputs) -> Shapes:
 
 
 def _limit(size: Dimension) -> Dimension:
-    """Return any size up to that of the data."""
+    """Return any size up to the size of the data."""
     return make_dimension(0, get_bounds(size)[1])
 
 

@@ -10,7 +10,7 @@ from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__: list[str] = []
 
-#: The shape of a list whose length depends on the data.
+#: The shape of a list with a length that depends on the data.
 _LIST = PartialShape([UNBOUNDED])
 
 
@@ -115,7 +115,7 @@ def infer_flat_strings(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_extension_strings(inputs: Inputs) -> Shapes:
-    """Return the shape of the strings twice, which is unknown if they may be packed, and [bytes]."""
+    """Return the shape of the strings twice (unknown if they may be packed), and [bytes]."""
     return [None, None, _LIST]
 
 

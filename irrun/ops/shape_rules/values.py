@@ -1,4 +1,4 @@
-"""What is known about the values in a graph before it runs, and the view of a layer's inputs that rules have."""
+"""The facts about the values in a graph before it runs, and the rules' view of a layer's inputs."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class ShapeError(ValueError):
 
 @dataclass(slots=True, eq=False)
 class Value:
-    """What is known about a value of a graph.
+    """The facts about a value of a graph.
 
     Attributes:
         shape: The shape; None if the rank is unknown.
         array: The value itself, if it is small and depends on constants and static shapes only.
         bounds: Lower and upper bounds of the elements of a value that depends on constants and shapes only, f64.
-        constant: The constant whose value it is, which is read when `array` is needed.
+        constant: The constant that holds the value. It is read when `array` is needed.
     """
 
     shape: PartialShape | None
@@ -74,14 +74,14 @@ class Value:
         return self.array
 
     def get_bounds(self) -> tuple[Array, Array] | None:
-        """Return lower and upper bounds of the elements, which are equal if the value is known."""
+        """Return lower and upper bounds of the elements. They are equal if the value is known."""
         if self.bounds is not None:
             return self.bounds
         array = self.get_array()
         if array is None or array.dtype.kind not in "biuf":
             return None
         values = array.astype(np.float64)
-        if array.dtype.kind in "iu" and array.dtype.itemsize >= 4:  # the largest integers stand for the end of an axis
+        if array.dtype.kind in "iu" and array.dtype.itemsize >= 4:  # the largest integers mean the end of an axis
             values = np.where(abs(values) >= np.iinfo(array.dtype).max - 1.0, np.copysign(np.inf, values), values)
         return values, values
 
@@ -190,7 +190,7 @@ class Inputs:
         return list(zip(low, high, strict=True))
 
     def get_dimensions(self, position: int) -> list[Dimension] | None:
-        """Return the elements of an input, which are sizes, as dimensions; None if nothing is known about them."""
+        """Return the elements of an input of sizes as dimensions; None if nothing is known about them."""
         intervals = self.get_intervals(position)
         return None if intervals is None else [to_dimension(*interval) for interval in intervals]
 
@@ -208,7 +208,7 @@ class Inputs:
 
 
 def to_dimension(low: float, high: float) -> Dimension:
-    """Return the dimension for bounds of a size; a negative size stands for an unknown one."""
+    """Return the dimension for bounds of a size; a negative size means an unknown one."""
     if high < 0 or math.isnan(low) or math.isnan(high):
         return UNBOUNDED
     return make_dimension(int(max(low, 0)) if math.isfinite(low) else 0, int(high) if math.isfinite(high) else None)

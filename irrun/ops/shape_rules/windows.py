@@ -49,7 +49,7 @@ def infer_convolution(inputs: Inputs) -> Shapes:
 
 
 def _count_groups(channels: Dimension, groups: Dimension, group_size: Dimension) -> Dimension:
-    """Return the number of groups, which follows from the channels of the data if that of the filters is unknown."""
+    """Return the number of groups, from the data's channels if the filters do not give it."""
     if isinstance(channels, int) and isinstance(group_size, int) and group_size and not isinstance(groups, int):
         return make_dimension(channels // group_size, channels // group_size)
     return groups
@@ -166,7 +166,7 @@ def _count_one(inputs: Inputs, axis: int, size: int) -> Dimension:
 
 @rule
 def infer_adaptive_pooling(inputs: Inputs) -> Shapes:
-    """Return [N, C, sizes...], whose sizes the second input contains."""
+    """Return [N, C, sizes...], with the sizes from the second input."""
     check_rank(inputs, 0, 3, 4, 5)
     data, sizes = inputs.get_shape(0), inputs.get_sizes(1)
     if data is None:
@@ -208,7 +208,7 @@ def infer_transposed_convolution(inputs: Inputs) -> Shapes:
 
 
 def _enlarge(inputs: Inputs, spatial: Sequence[Dimension], kernel: Sequence[Dimension]) -> list[Dimension]:
-    """Return the size of the data of which a transposed convolution gives the gradient, along each spatial axis."""
+    """Return the spatial sizes of the output of a transposed convolution."""
     rank = len(spatial)
     strides = expand_attribute("strides", inputs["strides"], rank, 1, minimum=1)
     dilations = expand_attribute("dilations", inputs["dilations"], rank, 1, minimum=1)

@@ -16,7 +16,7 @@ from irrun.ops._support.registry import op
 
 __all__ = ["matrix_nms_8"]
 
-#: Number of overlaps computed at a time, which bounds the memory that many boxes take.
+#: Number of overlaps computed at a time, to limit the memory for many boxes.
 WORKING_SET = 1 << 17
 
 
@@ -45,7 +45,7 @@ def matrix_nms_8(
     gaussian_sigma: float = 2.0,
     post_threshold: float = 0.0,
 ) -> tuple[Array, Array, Array]:
-    """Select boxes whose scores, decayed by overlaps with better boxes of their class, stay above a threshold.
+    """Select boxes with scores above a threshold after decay by overlaps with better boxes of their class.
 
     Args:
         boxes: Floating-point, shape [N, boxes, 4]: x1, y1, x2, y2.
@@ -54,14 +54,14 @@ def matrix_nms_8(
             in the reference implementation, and the boxes of each image are in descending order of score.
         sort_result_across_batch: Whether the boxes of all images are sorted together.
         output_type: Element type of the second and third outputs, i32 or i64.
-        score_threshold: Boxes whose scores do not exceed it are ignored.
+        score_threshold: Boxes with scores up to this are ignored.
         nms_top_k: Maximum number of boxes of a class before suppression; -1 for no limit.
         keep_top_k: Maximum number of boxes of an image; -1 for no limit.
         background_class: The class that is ignored; -1 for none.
         normalized: Whether the side of a box is the difference of its coordinates; otherwise 1 is added.
         decay_function: How scores decay with the overlap.
         gaussian_sigma: Parameter of "gaussian".
-        post_threshold: Boxes whose decayed scores do not exceed it are removed.
+        post_threshold: Boxes with decayed scores up to this are removed.
 
     Returns:
         Class, score and corners [selected, 6] in the type of `boxes`; image * boxes + box [selected, 1]; and the

@@ -59,8 +59,8 @@ def non_max_suppression_5(
 ) -> tuple[Array, Array, Array]:
     """Select the boxes of each class and image that do not overlap better boxes of the same class too much.
 
-    A box whose overlap equals the threshold is suppressed, and with a sigma above 0 no box is suppressed because of its
-    overlap alone. OpenVINO's CPU plugin does both in both versions; the reference implementation does the former in
+    A box with an overlap equal to the threshold is suppressed, and with a sigma above 0 no box is suppressed because of
+    its overlap alone. OpenVINO's CPU plugin does both in both versions; the reference implementation does the former in
     version 5 only and the latter in version 9 only.
 
     Args:

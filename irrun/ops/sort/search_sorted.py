@@ -62,5 +62,5 @@ def search_sorted_15(
 
 
 def _to_comparable(x: Array) -> Array:
-    """Return sub-byte integers as i8, whose comparisons NumPy supports; others as they are."""
+    """Convert sub-byte integers to i8, which NumPy can compare; return others unchanged."""
     return x if x.dtype.kind in "fiub" else x.astype(np.int8)

@@ -152,7 +152,7 @@ def _make_byte_table() -> tuple[Array, Array]:
 def bytes_to_chars(
     row_begins: Array, row_ends: Array, begins: Array, ends: Array, chars: Array, skips: Array | None = None
 ) -> tuple[Array, ...]:
-    """Replace each byte by the character that stands for it in vocabularies of bytes.
+    """Replace each byte by the character that represents it in vocabularies of bytes.
 
     Args:
         row_begins: i32, any shape: where each row of strings begins.
@@ -160,7 +160,7 @@ def bytes_to_chars(
         begins: i32 [strings].
         ends: i32 [strings].
         chars: u8 [bytes].
-        skips: Which strings remain as they are, boolean [strings].
+        skips: Which strings stay unchanged, boolean [strings].
 
     Returns:
         The rows and their strings without gaps, and `skips` if it is an input. Strings outside of all rows are empty.
@@ -213,7 +213,7 @@ def _make_char_table() -> Array:
 def chars_to_bytes(
     row_begins: Array, row_ends: Array, begins: Array, ends: Array, chars: Array
 ) -> tuple[Array, Array, Array]:
-    """Replace each character by the byte that it stands for in vocabularies of bytes, and join the strings of rows.
+    """Replace each character by the byte that it represents in vocabularies of bytes, and join the strings of rows.
 
     Args:
         row_begins: i32, any shape: where each row of strings begins.
@@ -226,7 +226,7 @@ def chars_to_bytes(
         A string for each row, without gaps.
 
     Raises:
-        InputError: Rows or strings are out of range, or a character does not stand for a byte.
+        InputError: Rows or strings are out of range, or a character does not represent a byte.
 
     Spec:
         Defined by chars_to_bytes.cpp of OpenVINO Tokenizers
@@ -241,7 +241,7 @@ def chars_to_bytes(
     codes = np.where(source < 0x80, source, _make_char_table()[source, following])
     expected = np.concatenate([[False], source[:-1] >= 0xC0]) if source.size else is_second
     if (is_second != expected).any() or (codes[~is_second] < 0).any():
-        raise InputError("a string has a character that does not stand for a byte")
+        raise InputError("a string has a character that does not represent a byte")
     stops = np.concatenate([[0], np.cumsum(~is_second)])
     bounds = np.concatenate([[0], np.cumsum(last - first, dtype=np.int64)])
     rows = np.concatenate([[0], np.cumsum((row_ends - row_begins).reshape(-1))])

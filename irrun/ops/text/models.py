@@ -57,8 +57,8 @@ def bpe_tokenizer(
         unk_token: The token of bytes without token.
         fuse_unk: Not used, as in OpenVINO Tokenizers.
         suffix_indicator: Not used, as in OpenVINO Tokenizers.
-        end_suffix: What is appended to each word.
-        byte_fallback: Whether tokens such as `<0x0A>` stand for bytes without token.
+        end_suffix: The suffix of each word.
+        byte_fallback: Whether tokens such as `<0x0A>` represent bytes without a token.
         cache_capacity: Not used: how many words are kept does not change results.
 
     Returns:
@@ -136,8 +136,8 @@ def wordpiece_tokenizer(
         vocabulary_ends: i32 [tokens].
         vocabulary_chars: u8 [bytes].
         unknown: i32, one element: the id of words that cannot be split.
-        suffix_indicator: What tokens inside of words begin with.
-        max_bytes_per_word: Bytes of a word up to which it is split.
+        suffix_indicator: The prefix of tokens inside words.
+        max_bytes_per_word: Maximum size of a word that is split, in bytes.
 
     Returns:
         Where each row begins and ends, i32 of the shape of `row_begins`, and its tokens, i32 [tokens].
@@ -265,7 +265,7 @@ def vocab_encoder(
 
 
 def _build_vocabulary(begins: Array, ends: Array, chars: Array, values: Array) -> dict[bytes, int]:
-    """Return the values of tokens, of which the first of equal ones counts."""
+    """Return the values of tokens. If tokens are equal, the first one counts."""
     tokens = read_vocabulary(begins, ends, chars)
     ids = _read_ids(values, len(tokens))
     return dict(zip(reversed(tokens), reversed(ids), strict=True))

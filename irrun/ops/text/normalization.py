@@ -42,14 +42,14 @@ def regex_normalization(
     r"""Replace what a pattern matches in each string.
 
     A pattern that PCRE2 does not compile matches nothing. A replacement that PCRE2 does not accept, or whose result is
-    longer than its buffer, leaves a string as it is.
+    longer than its buffer, leaves a string unchanged.
 
     Args:
         begins: i32, any shape.
         ends: i32, the shape of `begins`.
         chars: u8 [bytes].
-        rest: Which strings remain as they are, boolean of the shape of `begins`, if there are six inputs; the pattern
-            and the replacement, u8 [bytes]. `$n` and `\n` in a replacement stand for groups.
+        rest: Which strings stay unchanged, boolean of the shape of `begins`, if there are six inputs; the pattern
+            and the replacement, u8 [bytes]. `$n` and `\n` in a replacement refer to groups.
         global_replace: Whether all matches are replaced, not only the first one.
 
     Returns:
@@ -106,7 +106,7 @@ def chars_map_normalization(
         begins: i32, any shape.
         ends: i32, the shape of `begins`.
         chars: u8 [bytes].
-        rest: Which strings remain as they are, boolean of the shape of `begins`, which may be left out; and a compiled
+        rest: Which strings stay unchanged, boolean of the shape of `begins`, which may be left out; and a compiled
             map of SentencePiece, u8 [bytes], unless `normalization_form` names a map.
         add_dummy_prefix: Whether a space precedes each string that is not empty.
         remove_extra_whitespaces: Whether repeated spaces, and those at both ends, are removed.
@@ -162,7 +162,7 @@ def case_fold(
         begins: i32, any shape.
         ends: i32, the shape of `begins`.
         chars: u8 [bytes].
-        skips: Which strings remain as they are, boolean of the shape of `begins`. Without an encoding it is ignored.
+        skips: Which strings stay unchanged, boolean of the shape of `begins`. Without an encoding it is ignored.
         encoding: "utf-8", or "" for letters of ASCII only.
         lower: Whether the letters of ASCII become lower case, otherwise upper case.
 
@@ -205,7 +205,7 @@ def normalize_unicode(
         begins: i32, any shape.
         ends: i32, the shape of `begins`.
         chars: u8 [bytes].
-        skips: Which strings remain as they are, boolean of the shape of `begins`.
+        skips: Which strings stay unchanged, boolean of the shape of `begins`.
         normalization_form: The form of Unicode.
 
     Returns:
@@ -238,7 +238,7 @@ def utf8_validate(begins: Array, ends: Array, chars: Array, *, replace_mode: boo
         begins: i32, any shape.
         ends: i32, the shape of `begins`.
         chars: u8 [bytes].
-        replace_mode: Whether U+FFFD replaces invalid sequences, which are removed otherwise.
+        replace_mode: Whether U+FFFD replaces invalid sequences; otherwise, they are removed.
 
     Returns:
         The strings without gaps.

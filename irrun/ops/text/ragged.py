@@ -144,7 +144,7 @@ def combine_segments(*inputs: Array) -> tuple[Array, ...]:
 
 
 def _align_bounds(begins: Array, ends: Array, elements: Array) -> tuple[Array, Array, Array]:
-    """Return a ragged tensor of one row with bounds of the same rank, of which converters make a scalar and a list."""
+    """Return a ragged tensor of one row with bounds of the same rank; converters create a scalar and a list."""
     return begins, ends.reshape(begins.shape) if begins.size == ends.size == 1 else ends, elements
 
 

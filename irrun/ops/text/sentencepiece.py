@@ -1,4 +1,4 @@
-"""Operations that run models of SentencePiece, which files embed."""
+"""Operations that run SentencePiece models embedded in files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sentencepiece_tokenizer(
         inputs: The strings, as one input of any shape or as three; if there are four more, special tokens as three
             inputs and their ids, i32. Texts between special tokens are encoded one by one, each with its begin of a
             sentence.
-        nbest_size: The number of candidates to sample from, all if it is negative; 0 and 1 stand for the best tokens.
+        nbest_size: The number of candidates to sample from, negative for all; 0 and 1 select the best tokens.
         alpha: How much the scores of candidates count.
         add_bos: Whether a token for the begin of a sentence is added.
         add_eos: Whether a token for its end is added.

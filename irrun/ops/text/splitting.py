@@ -109,7 +109,7 @@ def regex_split(
         rest: With six inputs the pattern, u8 [bytes]. With seven, which strings are not split, boolean [strings], and
             the pattern. With nine, the pattern and strings that are not split.
         behaviour: What happens to matches.
-        invert: Whether what is between matches is treated as matches, and matches as what is between.
+        invert: Whether to swap the roles of matches and of the text between them.
         max_splits: The part with this number, counted from 0, extends to the end of its string; -1 for none.
 
     Returns:

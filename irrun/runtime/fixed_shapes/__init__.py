@@ -1,4 +1,4 @@
-"""Layers that state sizes which follow from the shapes of the inputs, and how they adapt before a model is reshaped.
+"""Adaptation of layers with sizes that follow from the input shapes, before a model is reshaped.
 
 Converters write sizes of the original inputs into models, such as the target [1,2048] of a Reshape in front of a matrix
 product. OpenVINO adapts some patterns before it changes the shapes of inputs; the same ones are adapted here. Results
@@ -41,11 +41,11 @@ _ADAPTATIONS: Sequence[tuple[str, Callable[[Relaxation, Layer], None]]] = (
 
 
 def relax_fixed_shapes(graph: Graph, inference: GraphInference) -> Graph:
-    """Return a graph whose layers adapt to new shapes of the inputs.
+    """Return a graph with layers that adapt to new input shapes.
 
     Args:
-        graph: The graph of a model, which is not changed.
-        inference: What is known about its values.
+        graph: The graph of a model. It is not modified.
+        inference: The facts about its values.
     """
     relaxation = Relaxation(GraphEditor(graph), inference)
     for layer_type, adapt in _ADAPTATIONS:

@@ -18,7 +18,7 @@ def relax_flat_reshape(relaxation: Relaxation, reshape: Layer) -> None:
 
 
 def move_transposes(relaxation: Relaxation, matmul: Layer) -> None:
-    """Let a MatMul transpose matrices that a Transpose in front of it transposes, which a Reshape gives."""
+    """Move a Transpose between a Reshape and a MatMul into the MatMul."""
     editor, found = relaxation.editor, relaxation.get_operation(matmul)
     if found is None:
         return

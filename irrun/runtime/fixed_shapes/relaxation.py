@@ -28,7 +28,7 @@ class Relaxation:
 
     Args:
         editor: Edits the graph.
-        inference: What is known about the values of the original graph.
+        inference: The facts about the values of the original graph.
     """
 
     def __init__(self, editor: GraphEditor, inference: GraphInference) -> None:
@@ -122,7 +122,7 @@ class Relaxation:
         """Add a StridedSlice in place of a layer.
 
         Args:
-            old: The layer whose name, type and shape the new one gets.
+            old: The layer that gives its name, type and shape to the new one.
             data: The data.
             parts: The begin, end and strides.
             masks: The masks without the suffix of their names.

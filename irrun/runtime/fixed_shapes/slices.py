@@ -43,7 +43,7 @@ def _get_plain_slice(relaxation: Relaxation, layer: Layer) -> tuple[list[list[in
 
 
 def _extend_slice(parts: list[list[int]], masks: dict[str, list[int]], rank: int) -> None:
-    """Add the axes that a slice keeps as they are."""
+    """Add the axes that a slice does not change."""
     for values, kept in ((parts[0], 0), (parts[1], 0), (parts[2], 1), (masks["begin"], 1), (masks["end"], 1)):
         values.extend([kept] * (rank - len(values)))
 

@@ -1,6 +1,6 @@
 """Compressed weights: products with them and rows of them are computed without decompressing all of them.
 
-Exporters store weights [N, K] as codes of few bits, which a chain of instructions decompresses: Convert, Subtract of
+Exporters store weights [N, K] as codes of few bits. A chain of instructions decompresses them: Convert, Subtract of
 a zero point, Multiply by a scale, Reshape of groups, Convert. Constant folding would replace the chain by weights in
 f32, which take four to eight times the memory. Where only MatMul and Gather consume them, the chain is kept instead,
 and a specialized kernel replaces it together with its consumer.
@@ -39,7 +39,7 @@ GATHER = Pattern("rows", has=lambda operation: operation.gathers)
 SUBTRACT = Pattern("centered codes", ("Subtract",))
 MULTIPLY = Pattern("scaled codes", ("Multiply",))
 RESHAPE = Pattern("ungrouped weights", ("Reshape",))
-#: What may compute a zero point or a scale from a constant.
+#: Operations that may compute a zero point or a scale from a constant.
 PARAMETER = Pattern("zero point or scale", ("Convert", "Reshape", "Unsqueeze"))
 
 #: Weights of fewer elements are decompressed when a model is compiled.
@@ -53,7 +53,7 @@ def find_compressed_weights(program: Program, min_total_bytes: int = MIN_TOTAL_B
 
     Args:
         program: `compressed` is set; its slots are not folded afterwards.
-        min_total_bytes: Bytes in f32 from which weights stay compressed.
+        min_total_bytes: Minimum total size in f32 for weights to stay compressed, in bytes.
     """
     programs = list(program.walk_programs())
     for current in programs:
@@ -65,11 +65,11 @@ def find_compressed_weights(program: Program, min_total_bytes: int = MIN_TOTAL_B
 
 
 def decompress_weights(program: Program, budget: Budget) -> None:
-    """Decompress weights in f16, whose products are faster in f32, as far as the budget allows, in bodies too.
+    """Decompress f16 weights, in bodies too, as far as the budget allows, since products are faster in f32.
 
     Args:
         program: Changed in place.
-        budget: What the decompressed weights may take.
+        budget: The memory limit for decompressed weights.
     """
     for current in program.walk_programs():
         view = View(current)
@@ -215,7 +215,7 @@ class _Finder:
         return weights
 
     def parse_chain(self, slot: int) -> CompressedWeights | None:
-        """Return what a chain of instructions decompresses, or None if it is not of the expected form."""
+        """Return the weights that a chain of instructions decompresses, or None for an unexpected form."""
         slot = self.skip_identity(slot)
         shape = None
         instruction = self.producers.get(slot)
@@ -295,7 +295,7 @@ def _computes_f32(instruction: Instruction) -> bool:
 def _make_weights(
     codes: Array, zero_point: Array | None, scale: Array | None, shape: tuple[int, int] | None
 ) -> CompressedWeights | None:
-    """Return weights whose zero points and scales are shared by groups, or None if they are not of that form."""
+    """Return weights with zero points and scales per group, or None if they do not have this form."""
     if codes.ndim not in (2, 3) or not codes.size:
         return None
     rows, columns = codes.shape[0], codes.size // codes.shape[0]

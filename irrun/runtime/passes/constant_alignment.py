@@ -21,12 +21,12 @@ MIN_POSTPONED_BYTES = 1 << 20
 
 
 def align_constants(program: Program, budget: Budget, postpones: bool = False) -> None:
-    """Copy constants whose elements are not aligned to their size, in bodies too, as far as the budget allows.
+    """Copy constants with unaligned elements, in bodies too, as far as the budget allows.
 
     Args:
-        program: Changed in place. `unaligned` is set to the slots whose copies are postponed.
+        program: The program. It is changed in place, and `unaligned` is set to the slots with postponed copies.
         budget: The budget for the copies, postponed ones included.
-        postpones: Whether weights of large products stay as they are, which specialized kernels align.
+        postpones: Whether weights of large products stay unchanged, for specialized kernels to align.
     """
     for current in program.walk_programs():
         _align_program(current, budget, postpones and current is program)

@@ -30,7 +30,7 @@ WORK_PER_INSTRUCTION = 1 << 12
 #: Work of finding an instruction that a value depends on.
 WORK_PER_VISIT = 1 << 8
 
-#: Limits for operations whose folding is "small": the sum and the product of the sizes of their inputs.
+#: Limits for operations with "small" folding: the sum and the product of their input sizes.
 SMALL_ELEMENTS, SMALL_COMBINATIONS = 1 << 16, 1 << 23
 
 Array = np.ndarray[Any, Any]
@@ -41,7 +41,7 @@ class _TooLargeError(Exception):
 
 
 def fold_constants(program: Program, budget: Budget) -> None:
-    """Replace instructions whose inputs are constant by their results, in bodies too.
+    """Replace instructions with constant inputs by their results, in bodies too.
 
     Random and stateful operations stay, operations with bodies too, and instructions that fail: they fail again when
     the program runs, with the name of the layer.
@@ -227,7 +227,7 @@ class _Folder:
         return results
 
     def remove_folded(self, folded: set[int]) -> None:
-        """Remove instructions whose consumed outputs are all folded, and constants without a consumer."""
+        """Remove instructions if all their consumed outputs are folded, and constants without a consumer."""
         required = set(self.program.results) - folded
         kept = []
         for instruction in reversed(self.program.instructions):
@@ -259,7 +259,7 @@ def _estimate_output_size(instruction: Instruction, inputs: list[Array]) -> int:
 
 
 def _find_owner(value: Array) -> Array:
-    """Return the array whose memory `value` is a view of."""
+    """Return the array that owns the memory of `value`."""
     while isinstance(value.base, np.ndarray):
         value = value.base
     return value

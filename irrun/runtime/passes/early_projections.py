@@ -184,7 +184,7 @@ class _Rewriter:
         return filters[:, :, 0, 0] if self.packed.fits(filters.nbytes) else None
 
     def find_concatenation(self, slot: int) -> Instruction | None:
-        """Return the concatenation of channels whose result only one instruction needs, or None."""
+        """Return the concatenation of channels if only one instruction needs its result, or None."""
         producer = self.get_exclusive_producer(slot)
         if producer is None or not producer.operation.concatenates or producer.attributes["axis"] not in (1, -3):
             return None
@@ -238,7 +238,7 @@ class _Rewriter:
         return None if source_axis is None else (data, source_axis)
 
     def get_exclusive_producer(self, slot: int) -> Instruction | None:
-        """Return the instruction that computes a value which only one instruction needs, or None."""
+        """Return the instruction that computes a value with a single consumer, or None."""
         producer = self.view.get_sole_producer(slot)
         return producer if producer is not None and _is_plain(producer) else None
 

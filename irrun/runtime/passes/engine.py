@@ -46,7 +46,7 @@ class View:
         for instruction in program.instructions:
             self._connect(instruction)
         self._results = frozenset(program.results)
-        #: What takes the place of an instruction, by its identity. The instruction is kept, so that it stays unique.
+        #: Replacements of instructions by identity. The instructions are kept, so that identities stay unique.
         self._replaced: dict[int, tuple[Instruction, Sequence[Instruction]]] = {}
 
     def get_constant(self, slot: int) -> Array | None:
@@ -94,7 +94,7 @@ class View:
         return self.program.results.count(slot) + sum(i.inputs.count(slot) for i in self.consumers[slot])
 
     def get_sole_producer(self, slot: int) -> Instruction | None:
-        """Return the instruction that computes a value which is used once, or None."""
+        """Return the instruction that computes a value with a single use, or None."""
         producer = self.producers.get(slot)
         return producer if producer is not None and self.count_uses(slot) == 1 else None
 
@@ -207,7 +207,7 @@ class Rule:
     """A rewrite of the instructions that match a pattern.
 
     Attributes:
-        name: What it does, as a phrase.
+        name: Its effect, as a phrase.
         pattern: The instructions that it looks for.
         build: Returns the changes. It may raise a `RefusalError`.
         check: Returns why the rule does not apply to a match, or an empty text.

@@ -120,7 +120,7 @@ class _RegionGrower:
     """Adds instructions to a region as long as possible.
 
     Args:
-        finder: What is known about the program.
+        finder: The facts about the program.
         start: The index of the first instruction.
     """
 
@@ -136,7 +136,7 @@ class _RegionGrower:
         self.slots: dict[int, Operand] = {}
 
     def grow(self) -> Region | None:
-        """Return the largest region with a single result, or None if there is none with several instructions."""
+        """Return the largest region with a single result, or None if no region has several instructions."""
         finder, first = self.finder, self.finder.instructions[self.start]
         is_anchor = first.operation.is_overwritable
         if self.shape is None:

@@ -53,7 +53,7 @@ def compile_program(program: Program, packed: PackedMemory) -> None:
 
 
 def replace_compressed_product(compilation: Compilation, number: int) -> None:
-    """Replace a product with compressed weights by one that reads them as they are stored.
+    """Replace a product with compressed weights by one that reads the stored form.
 
     Args:
         compilation: The compilation.

@@ -29,9 +29,9 @@ __all__ = ["Compilation", "Group", "Kernel", "is_row_or_full"]
 Array = np.ndarray[Any, Any]
 Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel | VariableProductKernel
 
-#: Elements from which a single operation is compiled that NumPy computes in one pass.
+#: Minimum number of elements for compiling a single operation that NumPy computes in one pass.
 MIN_CHEAP_SIZE = 1 << 15
-#: Elements from which other expressions are compiled.
+#: Minimum number of elements for compiling other expressions.
 MIN_SIZE = 1 << 11
 #: Operations of a group at most: each operand takes a register.
 MAX_MEMBERS = 24
@@ -49,7 +49,7 @@ class Group:
         members: Numbers of the instructions, in order.
         slots: Slots of the values of the group.
         operands: Slots of variable operands, or constants.
-        steps: The steps so far, whose operands are numbered as in `Expression` once all operands are known.
+        steps: The steps so far. Operands are numbered as in `Expression` once all of them are known.
         is_cheap: Whether NumPy computes each of the operations in one pass.
         layout: The layout of codes that the kernel computes with, or empty.
         accepts: Whether the kernel has a form for an operand of a shape.
@@ -80,7 +80,7 @@ class Compilation:
         consumers: Numbers of the instructions that read a slot; results have the number after the last one.
         taken: Numbers of instructions that are replaced.
         replacements: Instructions with compiled kernels, by the number of the last instruction that they replace.
-        encoded: Layouts of codes, by the number of an instruction whose result is coded.
+        encoded: Layouts of codes, by the number of an instruction with a coded result.
         insertions: Instructions that are added after others.
     """
 
@@ -226,12 +226,12 @@ class Compilation:
         return True
 
     def make_group(self, number: int, inputs: tuple[int, ...]) -> Group:
-        """Return a group that starts with an instruction whose result has a known rank."""
+        """Return a group that starts with an instruction with a result of known rank."""
         value = self.instructions[number].outputs[0]
         return Group(value, self.view.get_shape(value) or (), None, inputs, [number], {value: ("value", 0)})
 
     def number_steps(self, group: Group) -> tuple[Step, ...]:
-        """Return the steps of a group, whose operands are numbered as in `Expression`."""
+        """Return the steps of a group, with operands numbered as in `Expression`."""
         offsets = {"value": 0, "operand": 1, "step": 1 + len(group.operands)}
         return tuple(
             Step(call.name, tuple(offsets[kind] + i for kind, i in numbers), call.parameters)

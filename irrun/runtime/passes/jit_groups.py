@@ -1,4 +1,4 @@
-"""What compiled kernels start with: convolutions, products and normalizations, which get epilogues."""
+"""The first operations of compiled kernels with epilogues: convolutions, products and normalizations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["start_group"]
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
-#: Elements of weights from which products are compiled.
+#: Minimum number of weights for compiled products.
 MIN_WEIGHTS = 1 << 10
 
 

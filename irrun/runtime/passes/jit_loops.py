@@ -1,6 +1,6 @@
 """Compiled loops: where all operations of a body have a compiled form, iterations run without the interpreter.
 
-The body stays as it is for profiles, and for shapes for which there is no plan.
+The body stays unchanged for profiles, and for shapes without a plan.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["run"]
 
 Array = np.ndarray[Any, Any]
 
-#: What stands for dynamic dimensions while kernels are compiled for shapes that are not known yet.
+#: The size of dynamic dimensions for compiling kernels before their shapes are known.
 ASSUMED_DIMENSION = 2
 
 

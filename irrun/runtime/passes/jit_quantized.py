@@ -41,7 +41,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class _Quantization:
-    """A FakeQuantize whose values may be coded, or an operation that selects such values.
+    """A FakeQuantize with values that may be coded, or an operation that selects such values.
 
     Attributes:
         number: The number of its instruction.
@@ -240,7 +240,7 @@ class _Rewriting:
         """Replace the operations.
 
         Raises:
-            _ExcludedError: There is no kernel for one of them.
+            _ExcludedError: A FakeQuantize or operation has no kernel.
         """
         c = self.c
         first_slot = len(c.program.initial)
@@ -263,7 +263,7 @@ class _Rewriting:
         c.program.initial.extend([None] * len(self.coded))
 
     def encode(self, slot: int) -> None:
-        """Replace a FakeQuantize by the kernel whose result is codes."""
+        """Replace a FakeQuantize by the kernel that returns codes."""
         c, quantization = self.c, self.formats[slot]
         instruction = c.instructions[quantization.number]
         kernel: EncodingKernel | RowEncodingKernel

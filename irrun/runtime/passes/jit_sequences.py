@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Members of a sequence at most. In between, runs check their time limits, and whether other programs use the cores.
+#: Maximum number of members of a sequence. Between sequences, runs check time limits and the load of the cores.
 MAX_MEMBERS = 40
 
 
@@ -170,7 +170,7 @@ class _MemberFactory:
         """Check that inputs are contiguous or can be copied.
 
         Raises:
-            NoKernelError: There is no kernel for it.
+            NoKernelError: The instruction has no kernel.
         """
         for slot in slots:
             if slot in self.layouts:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["SINGLES"]
 
 BOOLEAN, F16, F32 = (ELEMENT_TYPES[name] for name in ("boolean", "f16", "f32"))
-#: Elements of an input from which its conversion from f16 is compiled.
+#: Minimum number of elements of an input for compiling its conversion from f16.
 MIN_WIDENED_SIZE = 1 << 14
-#: What stands for dynamic dimensions while kernels are compiled for shapes that are not known yet.
+#: The size of dynamic dimensions for compiling kernels before their shapes are known.
 ASSUMED_DIMENSION = 2
-#: Columns from which the softmax of columns is compiled.
+#: Minimum number of columns for compiling the softmax of columns.
 MIN_COLUMNS = 64
 
 

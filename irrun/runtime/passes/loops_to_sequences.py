@@ -1,7 +1,7 @@
-"""Loops whose iterations depend on each other only through recurrent cells become operations on whole sequences.
+"""If the iterations of a loop depend on each other only through recurrent cells, it becomes whole-sequence operations.
 
-What precedes and follows the cells in the body is computed for all iterations at once, and each cell runs as a
-sequence. Any other loop stays as it is.
+Operations before and after the cells are computed for all iterations at once, and each cell runs as a
+sequence. Any other loop stays unchanged.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The order of phases, which rewrite a program: what each is for, and when it is needed.
+"""The order of phases, which rewrite a program, with the purpose and the condition of each.
 
-A phase is a module of this package, which is imported when a program needs it, since imports take most of the time of
+A phase is a module of this package. It is imported when a program needs it, since imports take most of the time of
 small models. The module has rules (`RULES`), or a function `run(program, resources)`.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["PHASES", "Facts", "Phase", "Resources", "list_needed"]
 
 @dataclass(frozen=True, eq=False)
 class Resources:
-    """What phases may use.
+    """Resources for phases.
 
     Attributes:
         packed: Memory for weights that kernels keep in another form in addition.
@@ -35,10 +35,10 @@ class Resources:
 
 
 class Facts:
-    """What decides whether a phase is needed.
+    """The facts that decide whether a phase is needed.
 
     Args:
-        program: The program, whose bodies count.
+        program: The program, including its bodies.
         use_jit: Whether kernels are compiled.
     """
 
@@ -56,7 +56,7 @@ class Facts:
         return {i.operation for program in self._programs for i in program.instructions}
 
     def has(self, is_wanted: Callable[[Operation], bool]) -> bool:
-        """Return whether there is an operation of which something is true."""
+        """Return whether the card of any operation satisfies a predicate."""
         return any(is_wanted(operation) for operation in self._operations)
 
     @property
@@ -86,7 +86,7 @@ class Phase:
 
     Attributes:
         module: The module of this package.
-        reason: What it is for, and why it is where it is in the order.
+        reason: Its purpose, and the reason for its place in the order.
         is_needed: Whether it may change a program.
     """
 
@@ -107,7 +107,7 @@ class Phase:
 
 #: The phases of the program for runs without observers, in order.
 PHASES = (
-    Phase("compressed_weights", "read integer weights as they are stored; no later phase knows their chains",
+    Phase("compressed_weights", "read integer weights in their stored form; no later phase knows their chains",
           lambda facts: facts.has_constants),
     Phase("grouped_attention", "do not repeat heads; before attention is compiled",
           lambda facts: "ScaledDotProductAttention" in facts.types),
@@ -121,7 +121,7 @@ PHASES = (
           lambda facts: facts.use_jit and facts.has_bodies),
     Phase("early_projections", "combine channels before they are enlarged; convolutions are plain until here",
           lambda facts: "Interpolate" in facts.types and facts.has(lambda operation: operation.convolves)),
-    Phase("jit", "compile kernels with what follows them; what cannot be compiled is left to NumPy",
+    Phase("jit", "compile kernels with the operations after them; NumPy computes the rest",
           lambda facts: facts.use_jit),
     Phase("merged_products", "compute compiled products of the same value together",
           lambda facts: facts.use_jit and facts.has_compressed_weights),
@@ -129,7 +129,7 @@ PHASES = (
     Phase("specialization", "choose kernels for all other instructions"),
     Phase("jit_recurrences", "compile the steps of recurrent sequences; their weights are prepared now",
           lambda facts: facts.use_jit and (facts.has_bodies or facts.has(lambda o: o.kind == "recurrent"))),
-    Phase("loop_invariants", "move what does not depend on the iteration; the instructions are final now",
+    Phase("loop_invariants", "move instructions that do not depend on the iteration; the instructions are final now",
           lambda facts: facts.has_bodies),
     Phase("jit_sequences", "join neighboring compiled kernels", lambda facts: facts.use_jit),
 )  # fmt: skip

@@ -105,7 +105,7 @@ class _Converter:
         program.computed_types = {source.dtype: target.dtype for source, target in types.items()}
 
     def convert_interface(self, keeps_output_types: bool) -> None:
-        """Change the program, whose parameters and results have declared types."""
+        """Change the program. Its parameters and results keep their declared types."""
         program = self.program
         for slot, layer in zip(program.parameters, program.parameter_layers, strict=True):
             declared = _get_declared_type(layer.outputs)
@@ -190,7 +190,7 @@ class _Converter:
         instruction.inputs = (shape, *bounds)
 
     def widen_outputs(self, instruction: Instruction) -> None:
-        """Convert the outputs of an instruction whose own types stay."""
+        """Convert the outputs of an instruction that keeps its own types."""
         outputs = []
         for slot in instruction.outputs:
             declared = _find_declared_type(instruction, slot)
@@ -202,7 +202,7 @@ class _Converter:
         instruction.outputs = tuple(outputs)
 
     def get_slot(self, slot: int) -> int:
-        """Return the slot of a value in the new type, which is the same for values that are computed in it."""
+        """Return the slot of a value in the new type: the same slot if the value is computed in that type."""
         if slot in self.slots or slot not in self.constants:
             return self.slots.get(slot, slot)
         value, element_type = self.program.initial[slot], self.constants[slot]

@@ -20,7 +20,7 @@ def specialize_instructions(program: Program, packed: PackedMemory | None = None
 
     Args:
         program: Changed in place. Instructions that are replaced keep the original as `plain`.
-        packed: What prepared weights may take.
+        packed: The memory limit for prepared weights.
     """
     packed = packed or PackedMemory(DEFAULT_PACKED_BYTES)
     for current in program.walk_programs():
