@@ -162,10 +162,10 @@ IR v2 to v11: IECore, IEPlugin, IENetwork, ExecutableNetwork, InferRequest, Blob
 ## NNCF
 
 `python benchmarks/quantization.py` runs NNCF 3.4 once on each library and opens both files in OpenVINO. "Limits" is the
-largest difference of the limits of FakeQuantize, "biases" that of all other constants in floating point, both relative
-to the largest value of the tensor. "Results" is the difference of what the two files compute, and "error" that of the
-file of irrun from the original network, both relative to the norm of the results. "Time" is the time on irrun, divided
-by that on OpenVINO, on two cores that are shared with other work.
+largest difference of the limits of FakeQuantize, and "biases" the largest difference of all other floating-point
+constants, both relative to the largest value of the tensor. "Results" is the difference of the results of the two
+files, and "error" the difference of irrun's file from the original network, both relative to the norm of the results.
+"Time" is the time on irrun divided by the time on OpenVINO, on two cores that are shared with other work.
 
 | `nncf.quantize` | FakeQuantize | limits | biases | results | error | time |
 | --- | --- | --- | --- | --- | --- | --- |

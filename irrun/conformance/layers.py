@@ -52,7 +52,7 @@ def define_layer(
 
     def build() -> Any:
         members = {
-            # Another version than that of OpenVINO's own operation of this name, for which it would take the object.
+            # The version differs from OpenVINO's own operation of this name, so that OpenVINO does not confuse them.
             "class_type_info": ov.DiscreteTypeInfo(type, "irrun"),
             "__init__": create,
             "validate_and_infer_types": declare_outputs,

@@ -338,7 +338,7 @@ expected = [[1, 1], [8, 8]]
     _fault(
         "plugin-power",
         "Power with exponents of 0.5 and -0.5 is the square root",
-        text="If the exponent is constant. The power of -infinity is infinity or 0, and that of -0 has no sign.",
+        text="If the exponent is constant. The power of -infinity is infinity or 0, and the power of -0 has no sign.",
         code="""
 x = ops.parameter([2], f32)
 model = ov.Model([ops.power(x, ops.constant(np.array([0.5], f32)))], [x])
@@ -424,7 +424,7 @@ expected = [25, 4]
     _fault(
         "plugin-topk",
         "TopK sorted by index does not select the first of equal elements",
-        text="With stable=true the order is that of the data, and the reference implementation selects the same "
+        text="With stable=true, the order follows the data, and the reference implementation selects the same "
         "elements without it.",
         code="""
 x = ops.parameter([9], f32)
@@ -451,7 +451,7 @@ expected = [[0, 1, 1], [0, 0, 1]]
     _memory(
         "plugin-binary-convolution-channels",
         "BinaryConvolution is undefined if the number of input channels is not a multiple of 8",
-        text="Results differ from run to run, and bits after those of the filters are read.",
+        text="Results differ from run to run, since bits beyond the filters are read.",
         code="""
 x = ops.parameter([1, 3, 2, 2], f32)
 filters = ov.op.Constant(ov.Tensor(np.array([0b11111111, 0b11110000], u8), ov.Shape([4, 3, 1, 1]), ov.Type.u1))

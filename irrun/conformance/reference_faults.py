@@ -98,7 +98,7 @@ model = ov.Model([NodeFactory("opset1").create("Greater", [x.output(0), y.output
 actual = run_reference(model, np.zeros((2, 2, 2), f32), np.array([[1, -1], [-1, 1]], f32))
 expected = [[[False, False], [True, True]], [[True, True], [False, False]]]
 """,
-        actual="elements are compared with those of other rows",
+        actual="elements are compared with elements of other rows",
     ),
     _fault(
         "reference-roi-align",

@@ -248,7 +248,7 @@ class _Loader:
 
     def check_not_set(self, position: int) -> None:
         if position in self.arrays or position in self.generated:
-            raise InputError(f"input {self.tensors[position]} is passed twice")
+            raise InputError(f"found two values for input {self.tensors[position]}")
 
     def make_excess_error(self, spec: str) -> InputError:
         return InputError(f"too many inputs: expected {_format_inputs(self.tensors)}, found also {spec!r}")

@@ -1,9 +1,9 @@
 """A model that runs in OpenVINO; added outputs give access to the values of its layers.
 
 Added outputs change OpenVINO's results on some models, especially with FakeQuantize, because they prevent
-fusions. Outputs are therefore added in batches. After each batch, the outputs of the model are compared with those of
-the unchanged model. A batch that moved them by more than rounding is divided into smaller ones. Values of a small batch
-that still moves them by more than rounding are marked as perturbed.
+fusions. Outputs are therefore added in batches. After each batch, the outputs of the model are compared with the
+outputs of the unchanged model. A batch that moved them by more than rounding is divided into smaller ones. Values of a
+small batch that still moves them by more than rounding are marked as perturbed.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Reference(Protocol):
     Attributes:
         name: The name of the reference.
         precision: The precision in which the values were computed.
-        epsilon: The epsilon of that precision if it is lower than that of the values' types, else 0.
+        epsilon: The epsilon of that precision if it is lower than the precision of the values' types, else 0.
         is_same_runtime: Whether irrun computed the values; equal layers then give equal values.
         notes: Messages for the user.
     """

@@ -45,7 +45,7 @@ _KERAS = (
     "a Keras model",
     f"{_IR_ONLY}: load it with Keras, write it with model.export(folder), and convert that with `ovc folder`",
 )
-_CAFFE = ("a Caffe model", f"{_IR_ONLY}; the last converter of Caffe models is that of openvino-dev 2023.3")
+_CAFFE = ("a Caffe model", f"{_IR_ONLY}; openvino-dev 2023.3 has the last converter of Caffe models")
 _PICKLE = ("a pickle of Python", f"{_IR_ONLY}, and does not load pickles")
 _COMPILED = ("a model that OpenVINO compiled for one device", f"{_IR_ONLY}: pass the IR that it was compiled from")
 _TENSORS = ("a file of tensors without layers", _IR_ONLY)

@@ -34,7 +34,7 @@ class Model:
         sinks: The Assigns. It may be omitted: `Model(results, parameters, name)`.
         parameters: The Parameters.
         name: The name.
-        variables: Variables besides those of the ReadValues.
+        variables: Variables without a ReadValue.
     """
 
     def __init__(

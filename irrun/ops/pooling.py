@@ -308,7 +308,7 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     result, size = data, np.ones((), np.int64)
     for axis, count in enumerate(counts, 2):
         start, end = _compute_adaptive_windows(data.shape[axis], count)
-        # reduceat adds up the elements between neighboring bounds: every other sum is that of a window.
+        # reduceat adds up the elements between neighboring bounds: every other sum belongs to a window.
         zeros = np.zeros((*result.shape[:axis], 1, *result.shape[axis + 1 :]), data.dtype)
         bounds = np.stack([start, end], axis=1).reshape(-1)
         result = np.add.reduceat(np.concatenate([result, zeros], axis), bounds, axis)
@@ -475,7 +475,7 @@ def _find_first_maxima(data: Array, windows: Windows) -> tuple[Array, Array]:
         shape = [1] * len(spatial)
         shape[axis] = count
         corners += ((np.arange(count) * stride - begin) * step).reshape(shape)
-    # Taps are numbered backward, so that the greatest number of a tap with the maximum is that of the first tap.
+    # Taps are numbered backward, so that the first tap with the maximum has the greatest number.
     taps = math.prod(windows.kernel)
     number = np.zeros(values.shape, np.min_scalar_type(taps))
     offsets = np.zeros(taps + 1, np.int64)

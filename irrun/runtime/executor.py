@@ -53,8 +53,8 @@ class Observer(Protocol):
             scope: The layers whose bodies contain it, outermost first, each with its iteration.
 
         Returns:
-            None, or values that replace the outputs: one array per output, which the consumers of the layer and
-            the observers after this one are passed instead.
+            None, or values that replace the outputs: one array per output. The consumers of the layer and later
+            observers get these values.
         """
 
 

@@ -61,7 +61,7 @@ def _assign_positions(inputs: Inputs, specs: Sequence[TensorSpec], names: Mappin
                 known = "; ".join(map(str, specs)) or "none"
                 raise InputError(f"unknown input {shown}; the model has {known}")
             if position in values:
-                raise InputError(f"input {specs[position]} is passed twice")
+                raise InputError(f"found two values for input {specs[position]}")
             values[position] = value
         return values
     is_sequence = isinstance(inputs, (list, tuple)) and (
@@ -69,7 +69,7 @@ def _assign_positions(inputs: Inputs, specs: Sequence[TensorSpec], names: Mappin
     )
     sequence: list[Any] = list(inputs) if is_sequence else [inputs]  # type: ignore[arg-type]
     if len(sequence) > len(specs):
-        raise InputError(f"{len(sequence)} inputs are passed, the model has {len(specs)}")
+        raise InputError(f"found {len(sequence)} inputs, the model has {len(specs)}")
     return dict(enumerate(sequence))
 
 

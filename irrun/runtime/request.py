@@ -114,7 +114,7 @@ def compile_model(
     Raises:
         UnsupportedError: The model has unsupported operations; the message lists all of them.
         ModelError: The file is invalid.
-        InputError: `device_name` is not supported, `config` has properties, weights are passed for a model that was
+        InputError: `device_name` is not supported, `config` has properties, `weights` is set for a model that was
             read already, `threads` is not positive, `memory` is not a positive size, `precision` is unknown, or `jit`
             is True and llvmlite is not installed. It is a `ValueError`.
     """

@@ -203,7 +203,7 @@ def test_missing_weights_are_reported_once(tmp_path, capsys):
         (["--input", "[1, [2]]"], "lists of different lengths"),
         (["--input", "[1,"], "the text is not valid JSON"),
         (["--input", "zeros", "--input", "zeros"], "too many inputs: expected x: f32[2,3], found also 'zeros'"),
-        (["--input", "x=zeros", "--input", "x=ones"], "input x: f32[2,3] is passed twice"),
+        (["--input", "x=zeros", "--input", "x=ones"], "found two values for input x: f32[2,3]"),
         (["--input", "zeros", "--output", "/dev/null/folder/out.npy"], "cannot write"),
         (["--input", "zeros", "--weights", "nowhere.bin"], "cannot read the weights"),
         (["--input", "zeros", "--nonsense"], "No such option"),

@@ -63,7 +63,7 @@ REASONS = {
     r"test_resize_.*_not_(larger|smaller)": "the converter drops keep_aspect_ratio_policy",
     r"test_resize_.*_antialias": 'antialias has no effect on the modes "cubic" and "linear_onnx" of Interpolate',
     r"test_resize_downsample_scales_(cubic|linear)_align_corners": (
-        "Interpolate aligns the corners of the actual integer size, ONNX those of scale * size"
+        "Interpolate aligns the corners of the actual integer size, ONNX the corners of scale * size"
     ),
     r"test_roialign_mode_max": (
         "ROIAlign returns the maximum of the interpolated samples, ONNX the maximum of the four weighted pixels"

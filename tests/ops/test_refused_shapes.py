@@ -195,7 +195,7 @@ CASES = [
     ("SpaceToBatch-2", [(1, 5), i64(1, 2), i64(0, 0), i64(0, 0)], {}, "[1, 5] is not a multiple of block_shape [1, 2]"),
     ("SpaceToBatch-2", [(4,), i64(1), i64(0), i64(0)], {}, "data [4] of at least rank 2"),
     ("SpaceToBatch-2", [(1, 4), i64(1, 2), i64(0), i64(0, 0)], {}, "have 2, 1, 2 elements"),
-    ("BatchToSpace-2", [(4, 4), i64(2, 2), i64(0, 0), i64(0, 0)], {}, "positive numbers of which the first is 1"),
+    ("BatchToSpace-2", [(4, 4), i64(2, 2), i64(0, 0), i64(0, 0)], {}, "positive numbers that begin with 1"),
     ("BatchToSpace-2", [(4, 4), i64(1, 0), i64(0, 0), i64(0, 0)], {}, "block_shape is [1, 0]"),
     ("Broadcast-1", [(2, 3), i64(3)], {"mode": "numpy"}, "data of shape [2, 3] does not broadcast to [3]"),
     ("Broadcast-3", [(3,), i64(2, -3)], {"mode": "numpy"}, "target_shape is [2, -3]"),

@@ -86,7 +86,7 @@ def test_tensor_specs_are_keys_of_inputs_and_outputs(relu):
         ({None: X}, "unknown input None"),
         ({(0,): X}, "unknown input"),
         ({1.0: X}, "unknown input 1.0"),
-        ({"x": X, 0: X}, "passed twice"),
+        ({"x": X, 0: X}, "found two values"),
         (X.T, "does not accept shape"),
         (3, "does not accept shape"),
         ("abc", "does not accept a str"),
@@ -311,13 +311,13 @@ def test_numbers_and_names_of_inputs_are_compared(tmp_path):
     for inputs in ([X, X], (X, X), {"a": X, "b": X}, {"a": X, 1: X}, {compiled.inputs[1]: X, 0: X}):
         np.testing.assert_array_equal(compiled(inputs)[0], 2 * X)
     for inputs, message in [
-        ([X, X, X], "3 inputs are passed, the model has 2"),
+        ([X, X, X], "found 3 inputs, the model has 2"),
         ([X], r"missing input b.*\[2,3\]"),
         (X, r"missing input b.*\[2,3\]"),
         ([], "missing input a.*, b"),
         (None, "missing input a.*, b"),
         ({"b": X}, "missing input a"),
-        ({"a": X, 0: X}, "input a.* is passed twice"),
+        ({"a": X, 0: X}, "found two values for input a"),
         ({"a": X, "c": X}, "unknown input 'c'; the model has a.*; b"),
     ]:
         with pytest.raises(irrun.InputError, match=message):
@@ -334,7 +334,7 @@ def test_models_without_inputs_accept_none(tmp_path):
         assert compiled(inputs)[0].tolist() == [0, 0]
     with pytest.raises(irrun.InputError, match="unknown input 'x'; the model has none"):
         compiled({"x": X})
-    with pytest.raises(irrun.InputError, match="1 inputs are passed, the model has 0"):
+    with pytest.raises(irrun.InputError, match="found 1 inputs, the model has 0"):
         compiled(X)
 
 

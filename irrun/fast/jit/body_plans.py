@@ -100,8 +100,8 @@ class BodyPlan:
     Attributes:
         arena_size: Bytes of the values that do not outlive an iteration.
         results: The layouts of the results, which are contiguous, by their slots.
-        tables: Tables of addresses; see `Schedule`. Array 0 of a run is the arena; those of inputs and of results
-            follow.
+        tables: Tables of addresses; see `Schedule`. Array 0 of a run is the arena; the arrays of inputs
+            and results follow.
         tasks: The tasks with their arrays.
         varying: The numbers of the arrays whose addresses differ between iterations.
         kept: Objects that addresses point to.

@@ -1,7 +1,7 @@
 """Import of the modules of irrun's kernels when a model requires them.
 
-`KERNEL_MODULES` lists the modules that register each operation type, so that compiling a model imports only those of
-its operations. A test compares it with what the modules register; `python tests/ops/kernel_table.py` rewrites it.
+`KERNEL_MODULES` lists the modules that register each operation type, so that compiling a model imports only the modules
+of its operations. A test compares it with the modules; `python tests/ops/kernel_table.py` rewrites it.
 """
 
 from __future__ import annotations

@@ -151,8 +151,8 @@ class Card:
         aliases: Other names of the type in files. Differences in case do not require one.
         output_types: Where the element types of the outputs come from: the number of an input, the name of an
             attribute, or an element type. An attribute without a value means the type of the first input. Outputs
-            without an entry have the type that an attribute `destination_type` or `output_type` states, else that of
-            the first input. There are at least as many outputs as entries, and at least one.
+            without an entry have the type in an attribute `destination_type` or `output_type`, else the type of the
+            first input. There are at least as many outputs as entries, and at least one.
         converts: Whether the result is the first input in the type that the attribute `destination_type` states.
         concatenates: Whether the result is all inputs in order along the axis that the attribute `axis` states.
         convolves: Whether it is a convolution of data [N, C, ...] with filters [CO, CI, ...], after an axis of groups
@@ -165,11 +165,10 @@ class Card:
             states, or i64.
         has_levels: Whether it limits the first input to the range between the second and the third, and rounds it to
             one of as many values as the attribute `levels` states.
-        is_overwritable: Whether the result is always a new array, so that later elementwise operations can be
-            computed. The default is False, which says nothing.
-        views: Which views the outputs may be, such as those of a Pad by 0 elements; None if none are expected.
-        decompression: The role in the decompression of weights, or None. Conversions and
-            views do not state it.
+        is_overwritable: Whether the result is always a new array, so that later elementwise operations can overwrite
+            it. The default is False, which says nothing.
+        views: Which views the outputs may be, such as a Pad by 0 elements; None if none are expected.
+        decompression: The role in the decompression of weights, or None. Conversions and views do not state it.
         scratch: The bytes that its kernel allocates besides its results, per byte of the larger of the inputs and the
             results. The default is 1 for rowwise operations, movements, windows and selections, and 0 for all others.
     """

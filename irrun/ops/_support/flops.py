@@ -191,7 +191,7 @@ def count_fourier_transform(is_real: bool = False, is_inverse: bool = False) -> 
     def count(call: Call) -> int:
         axes, sizes = call.inputs[1], call.inputs[2] if call.has_input(2) else None
         assert axes is not None
-        # The side whose last axis is not that of the real and imaginary parts, with all elements of the signal.
+        # The side without an axis of real and imaginary parts, with all elements of the signal.
         if is_real:
             shape = call.outputs[0].shape if is_inverse else call.get_shape(0)
         else:

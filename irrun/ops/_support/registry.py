@@ -142,8 +142,8 @@ def op(
         @irrun.op("MyOp", opset="extension")
         def my_op(data, scale=None, *, axes: list[int], mode: Literal["add", "mul"] = "add"): ...
 
-    An operation that is already registered, including those of irrun, is replaced in models that are compiled
-    afterwards. To use an operation in one model only, see `Operation.from_function`.
+    If an operation is already registered, even by irrun itself, models that are compiled afterwards use the new one. To
+    use an operation in one model only, see `Operation.from_function`.
 
     Args:
         operation_type: The type, as in `layer` elements.

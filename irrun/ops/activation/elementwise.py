@@ -66,7 +66,7 @@ def p_relu_1(data: Array, slope: Array) -> Array:
     Args:
         data: Floating-point, any shape.
         slope: The type of `data`. One value per channel (the second dimension of `data`, or its only dimension), or any
-            shape that broadcasts to `data`. Its rank may be higher than that of `data` if it begins with ones.
+            shape that broadcasts to `data`. Its rank may be higher than the rank of `data` if it begins with ones.
 
     Returns:
         The shape and type of `data`.

@@ -18,7 +18,7 @@ def softmax_1(data: Array, *, axis: int = 1) -> Array:
 
     Args:
         data: Floating-point, any shape.
-        axis: Not negative; 0 for a scalar. The default is that of the specification; OpenVINO uses 0.
+        axis: Not negative; 0 for a scalar. The default follows the specification; OpenVINO uses 0.
 
     Returns:
         The shape and type of `data`.

@@ -97,8 +97,8 @@ def group_query_attention(
         sliding_window_cache: Whether the cache has the last tokens only, as its capacity allows.
         smooth_softmax: Whether the softmax has a further score of 0.
         causal: Whether a token attends to itself and earlier ones only.
-        input_shapes: The declared shapes. If those of `key` and `past_key` are static, the cache has a constant
-            length, else it grows.
+        input_shapes: The declared shapes. If `key` and `past_key` have static shapes, the cache has a constant length,
+            else it grows.
 
     Returns:
         The result, shape [1, length, num_heads * size] in the type of `query`, and the new caches.

@@ -58,8 +58,8 @@ def paged_attention_extension(
     """Compute causal attention of sequences with earlier keys and values in blocks of caches.
 
     OpenVINO writes new keys and values to the caches in place. Here inputs are not modified: as in the reference
-    implementation, each request copies the caches in its first run and writes to the copies. Caches that are passed
-    later replace the copies if they differ from those of the first run.
+    implementation, each request copies the caches in its first run and writes to the copies. Later caches
+    replace the copies if they differ from the caches of the first run.
 
     Args:
         query: Floating-point, shape [tokens, heads * size]: the sequences one after another.
@@ -271,8 +271,8 @@ def pa_kv_reorder(
         value_cache: Any type, shape [blocks, heads, tokens, size].
         block_indices: i32, shape [n]: the blocks of sequences, sequence by sequence.
         block_indices_begins: i32, shape [sequences + 1]: where the blocks of sequences begin, and n.
-        block_update_indices: i32, shape [2 * m] or [m, 2]: for each copy the position of the token in its sequence, and
-            that of the place.
+        block_update_indices: i32, shape [2 * m] or [m, 2]: for each copy, the position of the token in its sequence
+            and the position to copy it to.
         block_update_indices_begins: i32, shape [sequences + 1]: where the copies of sequences begin, and m.
 
     Returns:

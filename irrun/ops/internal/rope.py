@@ -38,8 +38,8 @@ def rope(
 
     Features after the first `rotary_ndims` are not changed. The variants, in order of precedence:
 
-    - `is_qwen`: `data` is [B, L, heads * size], `cos` and `sin` are [1, positions, 1, rotary]. The angles are those of
-      the last L positions, or of the selected positions. The result is [B, L, head_cnt, head_size].
+    - `is_qwen`: `data` is [B, L, heads * size], `cos` and `sin` are [1, positions, 1, rotary]. The angles belong
+      to the last L positions, or to the selected positions. The result is [B, L, head_cnt, head_size].
     - `is_chatglm`: `data` is [L, B, heads * size], or [B, L, heads * size] if `support_2d_rope` is true. `cos` contains
       pairs (cosine, sine), [.., .., rotary / 2, 2]; if `use_rope_cache` is false, `cos` and `sin` are
       [.., 1, 1, rotary / 2]. Features 2i and 2i + 1 are a pair. The result is [L, B, head_cnt, head_size], or

@@ -92,7 +92,7 @@ def strided_slice_1(
         ellipsis_mask: 1 for at most one entry, which represents all axes that no other entry slices.
 
     Returns:
-        The selected elements, the type of `data`, without the axes of `shrink_axis_mask` and with those of
+        The selected elements, the type of `data`, without the axes of `shrink_axis_mask` and with the axes of
         `new_axis_mask`.
 
     Raises:

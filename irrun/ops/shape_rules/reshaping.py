@@ -89,7 +89,7 @@ def _find_remaining(
     if isinstance(total, int) and isinstance(others, int):
         if others == 0:
             if total:
-                raise ShapeError(f"shape is {pattern}, which leaves -1 undefined for data of the shape {data}")
+                raise ShapeError(f"shape is {pattern}, but -1 is undefined for data of the shape {data}")
             return make_dimension(0, 0)
         if total % others:
             raise ShapeError(

@@ -64,7 +64,7 @@ def infer_gather(inputs: Inputs) -> Shapes:
     for i in range(batch):
         size = merge(data[i], indices[i])
         if size is None:
-            raise ShapeError(f"dimension {i} of data {data} is {data[i]}, that of indices {indices} is {indices[i]}")
+            raise ShapeError(f"dimension {i} is {data[i]} in data {data}, but {indices[i]} in indices {indices}")
         common_sizes.append(size)
     return [PartialShape([*common_sizes, *data[batch:axis], *indices[batch:], *data[axis + 1 :]])]
 
@@ -88,7 +88,7 @@ def infer_gather_elements(inputs: Inputs) -> Shapes:
     for i, (size, index) in enumerate(zip(data, indices, strict=True)):
         merged = index if i == axis else merge(size, index)
         if merged is None:
-            raise ShapeError(f"dimension {i} of indices {indices} is {index}, that of data {data} is {size}")
+            raise ShapeError(f"dimension {i} is {index} in indices {indices}, but {size} in data {data}")
         result.append(merged)
     return [PartialShape(result)]
 
@@ -105,7 +105,7 @@ def infer_gather_nd(inputs: Inputs) -> Shapes:
     for i in range(batch):
         merged = merge(data[i], indices[i])
         if merged is None:
-            raise ShapeError(f"dimension {i} of data {data} is {data[i]}, that of indices {indices} is {indices[i]}")
+            raise ShapeError(f"dimension {i} is {data[i]} in data {data}, but {indices[i]} in indices {indices}")
         common.append(merged)
     depth = indices[-1]
     if not isinstance(depth, int):
@@ -125,7 +125,7 @@ def infer_scatter_of_elements(inputs: Inputs) -> Shapes:
     try:
         merge_shapes(indices, updates)
     except ValueError:
-        raise ShapeError(f"updates have the shape {updates}, expected that of indices {indices}") from None
+        raise ShapeError(f"updates have the shape {updates}, expected the shape {indices} of indices") from None
     if data is not None and indices is not None and len(data) != len(indices):
         raise ShapeError(f"indices have the shape {indices}, expected the rank of data {data}")
     return [data]

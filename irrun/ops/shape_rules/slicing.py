@@ -48,7 +48,7 @@ def _cross_zero(interval: Interval, size: float) -> Interval:
 def _count(size: float, start: float, stop: float, step: int) -> float:
     """Return the number of elements of a slice of data of some size, which may be infinite."""
     if math.isinf(size) and ((start < 0) != (stop < 0) or math.isinf(start) or math.isinf(stop)):
-        # One end counts from the beginning and the other from the end, or an end is that of the data.
+        # One end counts from the beginning and the other from the end, or an end is the end of the data.
         if step > 0:
             count = math.inf if start >= 0 or math.isinf(start) else -start if math.isinf(stop) else stop
         else:

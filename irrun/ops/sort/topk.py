@@ -57,7 +57,7 @@ def topk_1(
         axis: The axis. Negative values count from the last one.
         mode: Whether the largest or the smallest elements are selected.
         sort: The order of the result: "value" is descending for "max" and ascending for "min", "index" is
-            ascending, "none" is that of "value".
+            ascending, "none" is the same as "value".
         index_element_type: Element type of the second output.
 
     Returns:

@@ -250,8 +250,8 @@ def contrib_string_split(
         skip_empty: Boolean, one element: whether empty parts are left out.
 
     Returns:
-        The position of each part, that of its string and its number, i64 [parts, rank + 1]; the parts as strings; and
-        the shape of the strings followed by the largest number of parts, i64 [rank + 1].
+        The position of each part (the position of its string, then its number), i64 [parts, rank + 1]; the parts as
+        strings; and the shape of the strings followed by the largest number of parts, i64 [rank + 1].
 
     Raises:
         InputError: The strings exceed the text, or their parts exceed the memory limit.
