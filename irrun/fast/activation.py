@@ -25,7 +25,7 @@ def specialize_function(site: CallSite) -> SpecializedKernel | None:
 
 @specializes("Relu-1")
 def specialize_relu(site: CallSite) -> SpecializedKernel:
-    """Call the ufunc with ready scalars."""
+    """Call the ufunc with prepared scalars."""
     call_plain, ufunc, zero, highest = site.call_plain, clip, ZERO, HIGHEST
 
     def compute(x: Array) -> Any:

@@ -210,7 +210,7 @@ def _specialize_variable_power(site: CallSite) -> SpecializedKernel:
     base: Any = site.get_constant(0)
 
     def compute(a: Array, b: Array) -> Any:
-        # For a single exponent NumPy computes some powers in other ways, which differ for minus infinity.
+        # For a single exponent, NumPy computes some powers differently, with other results for minus infinity.
         return np.power(a, b) if a.dtype is F32 and b.dtype is F32 and b.size > 1 else call_plain(a, b)
 
     def compute_exponential(b: Array) -> Any:
@@ -240,7 +240,7 @@ POWERS: dict[float, Ufunc] = {
 
 @specializes("Select-1")
 def specialize_select(site: CallSite) -> SpecializedKernel | None:
-    """Call `np.where` with ready constants."""
+    """Call `np.where` with prepared constants."""
     if not uses_numpy_broadcasting(site) or 0 not in site.variable_inputs:
         return None
     call_plain, where = site.call_plain, np.where

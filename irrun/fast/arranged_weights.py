@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Rows of the weights in a block at most, and their multiple.
+#: Maximum number of weight rows per block, and their multiple.
 BLOCK_ROWS, BLOCK_MULTIPLE = 1024, 64
 
 
@@ -151,10 +151,10 @@ def _iterate_tiles(block: _Block, weights: ArrangedWeights, tile_size: int) -> I
     Args:
         block: The block.
         weights: The weights that it belongs to.
-        tile_size: Elements that are decompressed at a time at most, if groups are not longer.
+        tile_size: Maximum number of elements to decompress at a time, unless groups are longer.
 
     Yields:
-        Some groups, and their codes in f32, shape [groups, K / G, rows], which are valid until the next ones.
+        Some groups, and their codes in f32, shape [groups, K / G, rows], valid until the next ones.
     """
     size, count = block.codes.shape[0] // weights.groups, block.codes.shape[1]
     step = -(-weights.groups // -(-block.codes.size // tile_size))

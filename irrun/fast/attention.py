@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Scores that are computed at a time.
+#: Number of scores computed at a time.
 MAX_SCORES = 1 << 21
 
 
@@ -28,7 +28,7 @@ def get_repeated_shape(
 
     Args:
         data: Shape [B, H, S, E].
-        broadcast_shape: The second input of Broadcast in the mode "bidirectional", whose first input is `data` with
+        broadcast_shape: The second input of Broadcast in the mode "bidirectional". Its first input is `data` with
             a new axis 2.
         target: The second input of Reshape.
         special_zero: The attribute of Reshape.
@@ -38,7 +38,7 @@ def get_repeated_shape(
         [B, H * G, S, E], where G is the number of repetitions.
 
     Raises:
-        NoKernelError: The instructions do anything else.
+        NoKernelError: The instructions do not repeat heads.
     """
     batch, heads, length, size = data.shape
     repeated = get_broadcast_shape((batch, heads, 1, length, size), tuple(broadcast_shape.tolist()))

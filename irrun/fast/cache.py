@@ -22,7 +22,7 @@ def append_to_variable(past: Array, new: Array, *, axis: int, variable_id: str, 
     """Concatenate the value of a variable and new elements in a buffer that has room for more.
 
     If the value is a view of the beginning of the buffer, as after the previous run, only the new elements are
-    written. Elements beyond the value do not belong to it: they remain from a run that failed.
+    written. Elements beyond the value are leftovers of a failed run.
 
     Args:
         past: The value of the variable.
@@ -49,7 +49,7 @@ def append_to_variable(past: Array, new: Array, *, axis: int, variable_id: str, 
 def append_to_reordered_variable(
     past: Array, order: Array, new: Array, *, axis: int, variable_id: str, variables: Variables
 ) -> Array:
-    """Concatenate the rows of a variable that `order` selects and new elements, as `append_to_variable` does.
+    """Select rows of a variable by `order` and append new elements; see `append_to_variable`.
 
     Args:
         past: The value of the variable.

@@ -1,6 +1,6 @@
-"""Products with, and rows of, weights that stay compressed in memory.
+"""Products with weights that stay compressed in memory, and rows of such weights.
 
-Weights are decompressed tile by tile into a buffer that stays in the processor's cache. Since reading the codes of
+Weights are decompressed tile by tile into a buffer that stays in the processor's cache. Since reading codes of
 8 bits takes a quarter of the time of reading f32 from memory, products of few rows are faster than with decompressed
 weights; products of many rows are slightly slower.
 """
@@ -39,13 +39,13 @@ F32 = np.dtype(np.float32)
 TILE_SIZE = 1 << 20
 #: The same for products of more rows, which take longer.
 SMALL_TILE_SIZE = 1 << 18
-#: For so many rows at most, the products of the groups are scaled instead of the weights.
+#: For at most this many rows, the products of the groups are scaled instead of the weights.
 MAX_SCALED_ROWS = 8
 #: Types that NumPy converts to f32 fast.
 NATIVE_CODES = ("i8", "u8")
 #: Types of up to 8 bits, converted by a table of f32.
 TABLE_CODES = ("u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0")
-#: 2 ** 112: the ratio of the values that the bits of f16, moved to their places in f32, have in f16 and f32.
+#: 2 ** 112: the ratio of f16 values to f32 values after the bits of f16 are moved to their positions in f32.
 F16_FACTOR = np.float32(2.0**112)
 
 
@@ -59,7 +59,7 @@ def is_compressed_type(dtype: np.dtype[Any]) -> bool:
 
 @dataclass(eq=False, repr=False)
 class CompressedWeights:
-    """A matrix of weights `(codes - zero_point) * scale`, where the last two are shared by groups of columns.
+    """A matrix of weights `(codes - zero_point) * scale`, with the last two shared by groups of columns.
 
     Attributes:
         codes: Codes of an element type that `is_compressed_type` accepts, shape [N, K].
@@ -80,7 +80,7 @@ class CompressedWeights:
         return rows, columns
 
     def decompress(self) -> Array:
-        """Return the weights in f32, with the bits that the operations of the model compute."""
+        """Return the weights in f32, bit-identical to the operations of the model."""
         rows, columns = self.shape
         result = np.empty((rows, columns), F32)
         step = max(1, SMALL_TILE_SIZE // columns)
@@ -125,7 +125,7 @@ def decode(codes: Array, out: Array) -> None:
     """Convert codes to f32.
 
     Args:
-        codes: Of an element type that `is_compressed_type` accepts.
+        codes: Codes of an element type that `is_compressed_type` accepts.
         out: f32, the shape of `codes`, contiguous.
     """
     dtype = codes.dtype
@@ -145,7 +145,7 @@ def decode(codes: Array, out: Array) -> None:
 
 
 def _decode_f16(codes: Array, out: Array) -> None:
-    """Convert f16 to f32 by moving bits, five times as fast as NumPy's conversion. Infinities and NaN are refused."""
+    """Convert f16 to f32 by moving bits, five times as fast as NumPy. Infinities and NaN are not supported."""
     bits = out.view(np.int32)
     np.copyto(bits, codes.view(np.int16))  # copies of the sign fill the high half
     np.left_shift(bits, 13, out=bits)
@@ -170,7 +170,7 @@ def to_rows(data: Array, inner: int) -> Array:
     """Return data of shape [..., K] as contiguous rows, shape [M, K].
 
     Raises:
-        NoKernelError: It is empty or not f32, or its last dimension is not K.
+        NoKernelError: The data is empty or not f32, or its last dimension is not K.
     """
     if data.dtype != F32 or data.ndim < 1 or data.shape[-1] != inner or not data.size:
         raise NoKernelError("expected f32 of shape [..., K]")
@@ -260,7 +260,7 @@ def _choose_method(rows: Array, weights: CompressedWeights) -> Any:
 
 
 def gather_rows(indices: Array, *, weights: CompressedWeights) -> Array:
-    """Return rows of the weights, as Gather along axis 0 does.
+    """Return rows of the weights, like Gather along axis 0.
 
     Args:
         indices: Integers, any shape.

@@ -1,4 +1,4 @@
-"""Convolution of f32 with constant filters: the method is chosen by the shapes, when data of a shape first arrives."""
+"""Convolution of f32 with constant filters: the shapes choose the method when data of a shape first arrives."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ METHODS = (
 
 
 class ConvolutionKernel:
-    """A convolution with constant filters, and the elementwise operations that follow it.
+    """A convolution with constant filters, and the elementwise operations after it.
 
     Args:
         filters: f32, shape [GROUPS, C_OUT, C_IN, kernel...].
         attributes: The attributes of Convolution.
         packed: The memory limit for prepared filters.
-        chain: The operations that follow; the result of the convolution is the running value.
+        chain: The operations after it; the result of the convolution is the running value.
 
     Attributes:
         filters: See above.
@@ -125,13 +125,13 @@ class ConvolutionKernel:
         self.filters, self.attributes, self.chain = filters, attributes, chain
         self._packed = packed
         self._methods: dict[tuple[int, ...], tuple[Problem, Method]] = {}
-        #: Chains without other inputs that were bound to the shape of a result.
+        #: Chains without other inputs, bound to the shape of a result.
         self._bound: dict[tuple[int, ...], BoundChain] = {}
-        #: Filters that were prepared for any shape, by the name of the method and what they depend on.
+        #: Filters prepared for any shape, by the name of the method and its parameters.
         self._prepared: dict[object, Array] = {}
 
     def __call__(self, data: Array, *operands: Array) -> Array:
-        """Compute the convolution and what follows.
+        """Compute the convolution and the chain.
 
         Args:
             data: f32, shape [N, GROUPS * C_IN, spatial...].
@@ -155,7 +155,7 @@ class ConvolutionKernel:
             product = method.multiply(data)
             return product if self.chain is None else self.chain(product, *operands, may_overwrite=True)
         channels = problem.groups * problem.c_out
-        # The problem of one-dimensional data may have another spatial axis of length 1; see `_make_problem`.
+        # The problem of 1D data may have a second spatial axis of length 1; see `_make_problem`.
         shape = (problem.batch, channels, *problem.windows.output_shape[-(data.ndim - 2) :])
         check_allocation(shape, F32)
         result = np.empty(shape, F32)
@@ -225,7 +225,7 @@ class ConvolutionKernel:
 
 
 def _make_key(entry: MethodEntry[Problem], problem: Problem) -> tuple[str, int | None]:
-    """Return the name of a method and what its prepared filters depend on."""
+    """Return the name of a method and the parameters of its prepared filters."""
     return entry.name, compute_segment_width(problem) if entry.create is BandedMethod else None
 
 
@@ -255,7 +255,7 @@ def specialize_convolution(site: CallSite) -> SpecializedKernel | None:
 
 @fuses("Convolution-1", "GroupConvolution-1")
 def fuse_convolution(site: CallSite, chain: ElementwiseChain) -> ConvolutionKernel | None:
-    """Multiply the filters by a constant that the result is multiplied by first, and compute what follows by blocks."""
+    """Multiply the filters by the first constant factor of the result, and compute the rest of the chain by blocks."""
     scale, rest = _split_scale(chain, site)
     return _make_kernel(site, rest, scale)
 
@@ -290,7 +290,7 @@ def _make_kernel(
 
 
 def _split_scale(chain: ElementwiseChain, site: CallSite) -> tuple[Array | None, ElementwiseChain | None]:
-    """Return the constant that the result of a convolution is multiplied by first, per channel, and what follows."""
+    """Return the first constant factor of a convolution's result, per channel, and the rest of the chain."""
     filters = site.get_constant(1)
     step = chain.steps[0]
     if filters is None or step.name != "Multiply" or Operand("input", 0) not in step.operands:

@@ -19,22 +19,22 @@ __all__ = ["ColumnMethod", "PointwiseMethod", "VectorMethod", "suits_vectors"]
 
 Array = np.ndarray[Any, Any]
 
-#: Parts of a product begin at multiples of it, as the blocks of BLAS do.
+#: Parts of a product begin at multiples of this, like the blocks of BLAS.
 PART_MULTIPLE = 64
-#: Products are divided by positions if there are so many for each channel, else by channels.
+#: Minimum number of positions per channel for dividing products by positions instead of channels.
 MAX_ASPECT = 64
-#: Elements of the columns that are copied at a time: enough for an efficient product, few enough for the cache.
+#: Number of column elements copied at a time: enough for an efficient product, few enough for the cache.
 COLUMN_BLOCK = 1 << 19
 #: Minimum number of positions per block, for an efficient product.
 MIN_BLOCK_POSITIONS = 64
 
 
-#: Products of at most so many multiplications are not divided between threads.
+#: Products of at most this many multiplications are not divided between threads.
 MAX_UNDIVIDED = 1 << 20
 
 
 def suits_vectors(problem: Problem) -> bool:
-    """Return whether the data and the result have one element per channel, so that `VectorMethod` computes them."""
+    """Return whether the data and the result have one element per channel, as `VectorMethod` requires."""
     is_single = max(problem.windows.kernel) == 1 and math.prod(problem.spatial) == problem.positions == 1
     is_covered = not any(problem.windows.pads_begin)
     work = problem.batch * problem.c_in * problem.c_out

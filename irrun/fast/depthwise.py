@@ -25,25 +25,25 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-#: Elements of the result that are computed at a time.
+#: Number of results computed at a time.
 BLOCK_SIZE = 1 << 16
-#: The same for banded products, which take less time the fewer calls there are.
+#: The same for banded products, where fewer calls take less time.
 BANDED_BLOCK_SIZE = 1 << 17
 #: Maximum number of results in a row for a product with a banded matrix.
 MAX_SEGMENT_WIDTH = 16
 #: The same for windows of up to MAX_NARROW_HEIGHT rows if the matrices of wider segments would take more bytes than
-#: MAX_WIDE_BANDS: matrices of half the width take a third. The calls are more, but less is read from beyond the cache.
+#: MAX_WIDE_BANDS: matrices of half the width take a third. There are more calls, but fewer reads from beyond the cache.
 NARROW_SEGMENT_WIDTH, MAX_NARROW_HEIGHT, MAX_WIDE_BANDS = 8, 3, 3 << 18
-#: Rows of at most so many results are always computed by banded products.
+#: Rows of at most this many results are always computed by banded products.
 MAX_SHORT_WIDTH = 11
-#: Others are if there are enough rows, windows are not too wide, and sums of a channel stay in the cache.
+#: Longer rows are if there are enough rows, windows are not too wide, and sums of a channel stay in the cache.
 MIN_BANDED_HEIGHT, MAX_BAND_ROWS, MAX_BANDED_POSITIONS = 6, 64, 1 << 14
 #: Products of elements per nanosecond, for estimates.
 PRODUCT_RATE = 3
 
 
 def count_depthwise_parts(problem: Problem, calls: int) -> int:
-    """Return the number of parts for threads, each with a number of calls of NumPy."""
+    """Return the number of parts for threads, given the number of NumPy calls per part."""
     work = problem.groups * problem.positions * math.prod(problem.windows.kernel)
     return divide_time(work // PRODUCT_RATE, calls)
 
@@ -226,7 +226,7 @@ def make_bands(weights: Array, problem: Problem) -> Array:
 class BandedMethod(_DepthwiseMethod):
     """Depthwise convolution by products with banded matrices: one for each channel, row of the filter and segment.
 
-    A segment is a few neighboring results of all rows. The elements that it depends on are multiplied by the part of
+    A segment is a few neighboring results in all rows. The elements that it depends on are multiplied by the part of
     the band that is not in the padding, so that the data is not copied.
 
     Args:
@@ -261,7 +261,7 @@ class BandedMethod(_DepthwiseMethod):
         product = get_scratch("banded product", *result.shape)
         for number, (i, rows, source_rows) in enumerate(self.rows):
             out = product if number else result
-            # A sum over the whole block is faster than one over these rows of each channel.
+            # A sum over the whole block is faster than a sum over these rows of each channel.
             out[:, : rows.start] = 0
             out[:, rows.stop :] = 0
             lines, bands = data[:, source_rows], self.bands[i, channels]

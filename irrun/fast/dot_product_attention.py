@@ -20,7 +20,7 @@ from irrun.threads import run_parallel
 
 __all__: list[str] = []
 
-#: Scores that are computed at a time.
+#: Number of scores computed at a time.
 MAX_SCORES = 1 << 18
 #: Minimum number of multiplications per thread.
 MIN_PART_PRODUCTS = 3 << 22
@@ -152,16 +152,16 @@ def _divide(
     Args:
         shape: [..., H, L].
         key_length: S.
-        inner: Multiplications for each score.
-        max_scores: Scores of a block.
-        min_products: Multiplications of a block, if there are enough scores for several.
+        inner: Multiplications per score.
+        max_scores: Scores per block.
+        min_products: Minimum multiplications per block, if there are enough scores for several blocks.
     """
     steps: list[int] = []
     space = max_scores // key_length
     for extent in reversed(shape):
         steps.insert(0, max(1, min(extent, space)))
         space //= extent
-    # With fewer blocks than that, threads would wait.
+    # With fewer blocks, threads would wait.
     part_count = min(MAX_PARTS, math.prod(shape) * key_length * inner // min_products)
     while math.prod(_count_steps(shape, steps)) < part_count and max(steps[:-1]) > 1:
         axis = next(i for i, step in enumerate(steps) if step > 1)

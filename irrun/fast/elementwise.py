@@ -1,6 +1,6 @@
 """Chains of elementwise operations on f32, computed tile by tile while a tile is in the processor's cache.
 
-An `ElementwiseChain` describes the operations. It is computed on its own, or as the epilogue of a convolution or
+An `ElementwiseChain` describes the operations. It is computed alone, or as the epilogue of a convolution or
 matrix product on each block of the result. Input 0 is the *running value*: the result has its shape, and all other
 operands broadcast to it.
 """
@@ -29,10 +29,10 @@ from irrun.threads import run_parallel
 __all__ = ["BoundChain", "ElementwiseChain", "Operand", "Step"]
 
 Array = np.ndarray[Any, Any]
-#: Slices of one tile, for each axis of the collapsed shape.
+#: The slices of a tile along each axis of the collapsed shape.
 Index = tuple[slice, ...]
 
-#: Combinations of shapes that a chain keeps in memory.
+#: Maximum number of kept combinations of shapes per chain.
 MAX_SHAPES = 64
 
 
@@ -42,7 +42,7 @@ class Operand:
 
     Attributes:
         kind: Whether it is an input of the chain, a constant of the chain or the result of an earlier step.
-        index: Which one.
+        index: Its number.
     """
 
     kind: Literal["input", "constant", "step"]
@@ -75,7 +75,7 @@ class ElementwiseChain:
     Attributes:
         steps: In order of computation.
         input_count: Number of inputs. Input 0 is the running value.
-        constants: f32. They broadcast to the running value as NumPy's operands do.
+        constants: f32. They broadcast to the running value like NumPy's operands.
     """
 
     steps: tuple[Step, ...]
@@ -178,7 +178,7 @@ class BoundChain:
 
     Args:
         chain: The chain.
-        inputs: f32, as many as the chain has. The first is not needed where blocks are computed in place.
+        inputs: f32, as many as the chain has. The first one is not needed if blocks are computed in place.
         shape: Shape of the result.
         axes: The collapsed shape. By default, axes are merged wherever the layout of all operands allows it.
     """
@@ -204,7 +204,7 @@ class BoundChain:
         self._constants = cast("list[Array]", collapsed[len(inputs) :])
 
     def collapse(self, array: Array) -> Array:
-        """Return a contiguous array of the original shape in the collapsed one."""
+        """Reshape a contiguous array to the collapsed shape."""
         return array.reshape(self.shape)
 
     def iterate_tiles(self, size: int) -> Iterator[Index]:
@@ -231,7 +231,7 @@ class BoundChain:
         """Compute one block.
 
         Args:
-            block: Where the result is written. It holds the running value if that was not passed to the constructor.
+            block: The destination of the result. It holds the running value, unless the constructor got it.
             index: The slices of the block in the collapsed shape.
         """
         inputs = [block if v is None else v[index] if v.ndim else v for v in self._inputs]

@@ -1,4 +1,4 @@
-"""The exception of kernels that do not exist."""
+"""The exception for missing kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ class NoKernelError(Exception):
     """There is no fast kernel for a case, and other kernels compute it. The text gives the reason."""
 
 
-#: What the preparation of a kernel may raise: there is none, or the plain kernel refuses the shapes with a message when
+#: Exceptions of preparing a kernel: there is none, or the plain kernel refuses the shapes with a message when
 #: it runs.
 REFUSALS = (NoKernelError, ArithmeticError, ValueError)

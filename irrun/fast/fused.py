@@ -1,4 +1,4 @@
-"""Kernels of several instructions: an operation and the elementwise operations that follow it."""
+"""Kernels of several instructions: an operation and the elementwise operations after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from irrun.fast.specialization import CallSite, load_specializers, specialize
 __all__ = ["FusedKernel", "fuse", "fuses"]
 
 Array = np.ndarray[Any, Any]
-#: Returns the kernel of the operation of a site and of the chain that follows it, or None if there is no better one
+#: Returns a kernel for a site's operation and the chain after it, or None if there is none better
 #: than `FusedKernel`.
 Fuser = Callable[[CallSite, ElementwiseChain], Callable[..., Any] | None]
 _fusers: dict[str, Fuser] = {}
@@ -34,11 +34,11 @@ def fuses(*operations: str) -> Callable[[Fuser], Fuser]:
 
 
 def fuse(site: CallSite, chain: ElementwiseChain) -> Callable[..., Any]:
-    """Return the kernel of an operation and the elementwise operations that follow it.
+    """Return the kernel of an operation and the elementwise operations after it.
 
     Args:
         site: The call site of the operation.
-        chain: The operations that follow.
+        chain: The operations after it.
     """
     if not site.operation.is_custom and load_specializers(site.operation.type):
         fuser = _fusers.get(str(site.operation))
@@ -54,14 +54,14 @@ class FusedKernel:
     Args:
         kernel: A kernel that returns a new array.
         input_count: The number of its inputs, which precede the inputs of the chain.
-        chain: The operations that follow.
+        chain: The operations after it.
     """
 
     def __init__(self, kernel: Callable[..., Any], input_count: int, chain: ElementwiseChain) -> None:
         self.kernel, self.input_count, self.chain = kernel, input_count, chain
 
     def __call__(self, *inputs: Array) -> Array:
-        """Compute the result of the kernel and what follows.
+        """Compute the kernel and the chain.
 
         Args:
             inputs: The inputs of the kernel, and of the chain apart from the running value.

@@ -33,10 +33,10 @@ def specialize_gather_tree(site: CallSite) -> SpecializedKernel:
 
 
 def _follow(parents: Array, own: Array) -> Array:
-    """Return the flat index of the element that each final beam is in at each step.
+    """Return the flat index of each final beam's element at each step.
 
     Args:
-        parents: The number of the beam before, among all beams of all batches, shape [T, COUNT].
+        parents: The number of the previous beam among all beams of all batches, shape [T, COUNT].
         own: The numbers of the beams.
     """
     paths = np.empty(parents.shape, np.intp)
@@ -50,7 +50,7 @@ def _follow(parents: Array, own: Array) -> Array:
 
 
 def _follow_by_jumps(parents: Array, own: Array) -> Array:
-    """Return what `_follow` returns, by jumps of 1, 2, 4 and more steps: few calls on all elements."""
+    """Compute `_follow` by jumps of 1, 2, 4 and more steps: few calls on all elements."""
     steps, count = parents.shape
     first = np.arange(-count, (steps - 1) * count, count)
     jumps = (parents + first[:, np.newaxis]).reshape(-1)  # negative before the first step, where all paths end

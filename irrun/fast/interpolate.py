@@ -1,4 +1,4 @@
-"""Interpolate of f32 along the last two axes: products with banded matrices, or copies for whole factors."""
+"""Interpolate of f32 along the last two axes: products with banded matrices, or copies for integer factors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from irrun.threads import run_parallel, split_range
 
 __all__ = ["MAX_LENGTH", "Interpolation"]
 
-#: Elements of the result of a product with a part of a banded matrix.
+#: Number of results per product with a part of a banded matrix.
 BAND_BLOCK = 64
-#: Elements of the result that are computed at a time.
+#: Number of results computed at a time.
 BLOCK_SIZE = 1 << 18
 MAX_LENGTH = 4096
 MAX_SHAPES = 16
@@ -89,7 +89,7 @@ class Interpolation:
     def make_resizer(
         self, shape: tuple[int, ...], target: Array, axes: Array | None
     ) -> Callable[[Array], Array | None] | None:
-        """Return the function that resizes data of a shape, or None where the plain kernel stays."""
+        """Return the function that resizes data of a shape, or None if the plain kernel stays."""
         rank, values = len(shape), target.reshape(-1).tolist()
         numbers = (
             list(range(rank))
@@ -110,14 +110,14 @@ class Interpolation:
         return self.combine_axes(rows, columns)
 
     def combine_axes(self, rows: Array, columns: Array) -> Callable[[Array], Array | None] | None:
-        """Return the function that resizes data, or None where the plain kernel stays.
+        """Return the function that resizes data, or None if the plain kernel stays.
 
         Args:
             rows: The matrix [target, size] of the resizing of the rows.
-            columns: That of the columns.
+            columns: The matrix of the resizing of the columns.
 
         Returns:
-            A function that returns None where the plain kernel has another result.
+            A function that returns None if the plain kernel gives another result.
         """
         if self.site.attributes["mode"] == "nearest":
             row_factor, column_factor = _find_factor(rows), _find_factor(columns)

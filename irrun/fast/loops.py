@@ -38,7 +38,7 @@ class SequenceStep:
     outputs: tuple[int, ...]
 
     def replace_weights(self, change: ChangeWeights) -> SequenceStep:
-        """Return the step with another form of the weights if it is a cell."""
+        """Return the step, with another form of its weights if it is a cell."""
         kernel = self.kernel
         return replace(self, kernel=CellStep(change(kernel.weights))) if isinstance(kernel, CellStep) else self
 
@@ -198,7 +198,7 @@ def _create_slicers(inputs: Sequence[Array], body: BodyRunner) -> list[InputSlic
 def _iterate(
     inputs: Sequence[Array], body: BodyRunner, slicers: Sequence[InputSlicer], count: int | None
 ) -> tuple[Array, ...]:
-    """Run at least one iteration with slices that are prepared, and outputs that are written into one array."""
+    """Run at least one iteration, with prepared slices and with outputs written into one array."""
     slices = [slicer.to_array(slicer.count) for slicer in slicers]
     return run_iterations(inputs, body, slicers, count, slices=slices, create_collector=_ConcatenatedOutput)
 
@@ -229,7 +229,7 @@ class _ConcatenatedOutput(CollectedOutput):
             self.collect(part)
 
     def allocate(self, part: Array) -> None:
-        """Allocate the output for as many values of the shape of the first one, and write that."""
+        """Allocate the output for all values, with the shape of the first one, and write the first one."""
         assert self.count is not None
         check_allocation((self.count, part.size), part.dtype)
         self.collection.add(self.count * part.nbytes)

@@ -24,9 +24,9 @@ __all__ = ["METHODS", "ProductKernel", "make_product_kernel"]
 
 #: Weights of up to this many bytes are copied to the fastest layout for products of few rows.
 MAX_COPIED_BYTES = 1 << 20
-#: For so many rows, BLAS multiplies larger weights [N, K] from the left up to four times faster than from the right.
+#: For these numbers of rows, BLAS multiplies larger weights [N, K] up to four times faster from the left.
 MIN_ROWS, MAX_ROWS = 2, 64
-#: Products of at most so many multiplications are not divided between threads; see `count_parts`.
+#: Products of at most this many multiplications are not divided between threads; see `count_parts`.
 MAX_UNDIVIDED = 1 << 20
 
 
@@ -38,7 +38,7 @@ class Product(NamedTuple):
         shape: The shape [K, N] of the weights.
         multiply: Multiplies a matrix [M, K] by the weights, and applies a function to the parts of the result. None
             if the product is not divided.
-        undivided_rows: Matrices of so many rows are not divided.
+        undivided_rows: Matrices of up to this many rows are not divided.
     """
 
     kernel: SpecializedKernel
@@ -141,7 +141,7 @@ METHODS = (
 
 @specializes("MatMul-1")
 def specialize_matmul(site: CallSite) -> SpecializedKernel | None:
-    """Prepare constant weights, or skip the checks of shapes."""
+    """Prepare constant weights, or skip the shape checks."""
     transpose_a, transpose_b = site.attributes.get("transpose_a", False), site.attributes.get("transpose_b", False)
     weights = site.get_constant(1)
     if weights is not None:
@@ -189,7 +189,7 @@ class ProductKernel(FusedKernel):
     Args:
         product: The product.
         multiply: See `Product`.
-        chain: The operations that follow.
+        chain: The operations after it.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class ProductKernel(FusedKernel):
         self.shape, self.multiply, self.undivided_rows = product.shape, multiply, product.undivided_rows
 
     def __call__(self, *inputs: Array) -> Array:
-        """Compute the product and what follows; see `FusedKernel`."""
+        """Compute the product and the chain; see `FusedKernel`."""
         a, operands = inputs[0], inputs[1:]
         inner, columns = self.shape
         count = a.size // inner if inner else 0
@@ -226,7 +226,7 @@ def make_product_kernel(site: CallSite, chain: ElementwiseChain) -> FusedKernel 
 
 
 def _has_weights(site: CallSite, weights: Array) -> bool:
-    """Return whether the product is one with a constant matrix on the right side."""
+    """Return whether the right side of the product is a constant matrix."""
     is_transposed = site.attributes.get("transpose_a", False)
     return site.variable_inputs == (0,) and weights.ndim == 2 and weights.dtype == F32 and not is_transposed
 

@@ -1,4 +1,4 @@
-"""Methods: implementations of an operation among which the shapes, the weights and the processor decide.
+"""Methods: implementations of an operation, chosen by the shapes, the weights and the processor.
 
 A table lists the methods of an operation. The first method that applies and has enough memory for its prepared weights
 is chosen; `irrun info --plan` shows it, and why earlier methods were not chosen.
@@ -42,7 +42,7 @@ class MethodEntry(Generic[P]):
 
 
 class Choice(NamedTuple):
-    """The method that was chosen.
+    """The chosen method.
 
     Attributes:
         entry: The method.
@@ -81,10 +81,10 @@ def choose_method(
     Args:
         methods: The table.
         problem: The problem.
-        fits: Whether the prepared weights of a method, which take so many bytes, fit into the memory for them.
+        fits: Takes the size of a method's prepared weights, and returns whether there is enough memory for them.
 
     Raises:
-        NoKernelError: None applies.
+        NoKernelError: No method applies.
     """
     others: list[tuple[MethodEntry[P], int]] = []
     for entry in methods:

@@ -1,11 +1,11 @@
-"""Which modules of `irrun.fast` specialize which operations."""
+"""The modules of `irrun.fast` that specialize each operation."""
 
 from __future__ import annotations
 
 __all__ = ["MODULES"]
 
-#: Operation type -> module, so that compiling a model imports only what it needs. `python tests/ops/kernel_table.py`
-#: writes this table; a test compares it with what the modules register.
+#: Operation type -> module, so that compiling a model imports only the modules it needs. `python
+#: tests/ops/kernel_table.py` writes this table; a test compares it with the modules.
 MODULES: dict[str, str] = {
     "Abs": "activation",
     "Add": "arithmetic",

@@ -86,7 +86,7 @@ def specialize_concat(site: CallSite) -> SpecializedKernel | None:
 
 
 def _specialize_division(site: CallSite, axis: int) -> SpecializedKernel:
-    """Index with slices that are derived from the shapes of what the plain kernel returns."""
+    """Index with slices derived from the output shapes of the plain kernel."""
 
     @Memo
     def indices(shape: tuple[int, ...]) -> tuple[Index, ...]:
@@ -109,21 +109,21 @@ def _specialize_division(site: CallSite, axis: int) -> SpecializedKernel:
 
 @specializes("Split-1")
 def specialize_split(site: CallSite) -> SpecializedKernel | None:
-    """Index with ready slices."""
+    """Index with prepared slices."""
     axis = get_axis(site, 1)
     return None if axis is None else _specialize_division(site, axis)
 
 
 @specializes("VariadicSplit-1")
 def specialize_variadic_split(site: CallSite) -> SpecializedKernel | None:
-    """Index with ready slices if the lengths are constant."""
+    """Index with prepared slices if the lengths are constant."""
     axis = get_axis(site, 1)
     return None if axis is None or site.variable_inputs != (0,) else _specialize_division(site, axis)
 
 
 @specializes("Slice-8")
 def specialize_slice(site: CallSite) -> SpecializedKernel | None:
-    """Index with ready slices, which depend on the rank only if all steps are positive."""
+    """Index with prepared slices, which depend only on the rank if all steps are positive."""
     start, stop, step, axes = (site.get_constant(i) for i in range(1, 5))
     if start is None or stop is None or step is None or (axes is None and site.has_input(4)):
         return None
@@ -150,7 +150,7 @@ def _expand_mask(mask: list[int] | None, count: int) -> list[bool]:
 
 @specializes("StridedSlice-1")
 def specialize_strided_slice(site: CallSite) -> SpecializedKernel | None:
-    """Index with one ready tuple, which NumPy checks against the rank and the sizes."""
+    """Index with one prepared tuple; NumPy checks it against the rank and the sizes."""
     begin, end, stride = (site.get_constant(i) for i in range(1, 4))
     if begin is None or end is None or (stride is None and site.has_input(3)):
         return None
@@ -201,7 +201,7 @@ def _create_index(
 
 @specializes("Gather-1", "Gather-7", "Gather-8")
 def specialize_gather(site: CallSite) -> SpecializedKernel | None:
-    """Call `take`, which raises an exception for indices out of range; the plain kernel returns zeros for them."""
+    """Call `take`. It raises an exception for indices out of range, where the plain kernel returns zeros."""
     axis, indices = get_axis(site, 2), site.get_constant(1)
     if axis is None:
         return None

@@ -23,7 +23,7 @@ __all__ = ["NormalizationKernel", "make_normalization_kernel"]
 Axes = tuple[int, ...]
 
 
-#: Elements of blocks of rows to which a function and the operations that follow it are applied: more than in a tile,
+#: Elements per block of rows for a function and the operations after it: more than in a tile,
 #: since NumPy's calls are short.
 BLOCK_SIZE = 3 << 16
 
@@ -59,7 +59,7 @@ def _flatten(x: Array, axis: int) -> tuple[Array, int]:
 
 
 class _SoftmaxProblem(NamedTuple):
-    """Data that Softmax or LogSoftmax is computed of.
+    """The input of Softmax or LogSoftmax.
 
     Attributes:
         shape: Its shape.
@@ -259,9 +259,9 @@ class NormalizationKernel(FusedKernel):
 
     Args:
         kernel: MVN alone, for other shapes.
-        axis: The axis that is normalized. The kernel itself is called if it is not the last one.
+        axis: The normalized axis. If it is not the last one, the kernel itself is called.
         create: Returns the function of matrices with rows of a length.
-        chain: The operations that follow.
+        chain: The operations after it.
     """
 
     def __init__(
@@ -276,7 +276,7 @@ class NormalizationKernel(FusedKernel):
         self._functions = Memo(create)
 
     def __call__(self, *inputs: Array) -> Array:
-        """Normalize rows and compute what follows; see `FusedKernel`."""
+        """Normalize rows and compute the chain; see `FusedKernel`."""
         x, operands = inputs[0], inputs[1:]
         is_large = x.size > TILE and x.flags.c_contiguous and x.shape[-1] <= MAX_PRODUCT_LENGTH
         is_supported = is_large and self._axis in (-1, x.ndim - 1) and all(v.dtype is F32 for v in inputs)
@@ -300,7 +300,7 @@ class NormalizationKernel(FusedKernel):
 
 @fuses("MVN-6")
 def make_normalization_kernel(site: CallSite, chain: ElementwiseChain) -> NormalizationKernel | None:
-    """Return the kernel of MVN-6 and what follows, or None if it does not normalize a single axis."""
+    """Return the kernel of MVN-6 and its chain, or None if it does not normalize a single axis."""
     axes, kernel = site.get_constant(1), specialize_mvn(site)
     if kernel is None or axes is None or axes.size != 1:
         return None
@@ -311,13 +311,13 @@ def make_normalization_kernel(site: CallSite, chain: ElementwiseChain) -> Normal
 
 
 class _MvnProblem(NamedTuple):
-    """Data that is normalized.
+    """The input of a normalization.
 
     Attributes:
         shape: Its shape.
-        axes: The axes that are normalized, not negative.
+        axes: The normalized axes, not negative.
         epsilon: f32, a scalar that is added to the deviation.
-        is_inside: Whether it is added inside the square root.
+        is_inside: Whether epsilon is added inside the square root.
         divides: Whether the data is divided by the deviation.
     """
 
@@ -396,7 +396,7 @@ def _create_row_mvn(epsilon: Array, is_inside: bool, divides: bool, length: int)
 def _create_mvn(
     shape: tuple[int, ...], axes: Axes, epsilon: Array, is_inside: bool, divides: bool
 ) -> Callable[..., Array]:
-    """Return a function of arrays of one shape, apart from the first dimension if that is not reduced."""
+    """Return a function of arrays of one shape, except for the first dimension if it is not reduced."""
     count = math.prod(shape[axis] for axis in axes)
     axis: Any = axes[0] if len(axes) == 1 else axes
     add_up: Any = np.add.reduce
@@ -471,7 +471,7 @@ def specialize_batch_norm(site: CallSite) -> SpecializedKernel | None:
 
 @specializes("GroupNormalization-12")
 def specialize_group_normalization(site: CallSite) -> SpecializedKernel | None:
-    """Normalize groups in place and scale channels by ready constants."""
+    """Normalize groups in place and scale channels by prepared constants."""
     scale, bias = site.get_constant(1), site.get_constant(2)
     if scale is None or bias is None or scale.dtype != F32 or bias.dtype != F32 or scale.shape != bias.shape:
         return None

@@ -1,4 +1,4 @@
-"""The memory of what kernels keep between runs: weights in another form, and temporary memory."""
+"""The memory that kernels keep between runs: weights in another form, and temporary memory."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ Array = np.ndarray[Any, Any]
 
 #: Number of bytes of new weights after which the memory of their originals is released.
 RELEASE_INTERVAL = 1 << 24
-#: Bytes of the weights of a model in panels at most; see `irrun.fast.panels`.
+#: Maximum size of a model's weights in panels, in bytes; see `irrun.fast.panels`.
 MAX_PANEL_BYTES = 1 << 30
-#: Bytes of a line of the cache.
+#: Size of a cache line in bytes.
 LINE_SIZE = 64
 #: Arrays of at least this many bytes have their own pages, and huge pages if the system supports them.
 MIN_OWN_PAGES, MIN_HUGE_PAGES = 1 << 16, 1 << 21
 
 
 def allocate_kept(shape: tuple[int, ...]) -> Array:
-    """Return zeros in f32 for what is kept between runs, such as prepared weights.
+    """Return f32 zeros for data that is kept between runs, such as prepared weights.
 
     Large arrays have their own pages: among the values of a run, they would fragment the memory that is free between
-    runs into pieces, so that later runs would need more of it.
+    runs, so later runs would need more memory.
     """
     size = 4 * math.prod(shape)
     if size < MIN_OWN_PAGES or sys.platform == "win32":
         memory = np.zeros(size + LINE_SIZE, np.uint8)
-        start = -memory.__array_interface__["data"][0] % LINE_SIZE  # vectors within lines of the cache
+        start = -memory.__array_interface__["data"][0] % LINE_SIZE  # vectors within cache lines
         return memory[start : start + size].view(np.float32).reshape(shape)
     try:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise MemoryError(f"cannot allocate {size} bytes") from error
     if size >= MIN_HUGE_PAGES and hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a system without them
+        with contextlib.suppress(OSError):  # a system without huge pages
             pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(pages, np.float32).reshape(shape)
 
@@ -56,7 +56,7 @@ class MemoryCount:
 
     Attributes:
         limit: The maximum number of bytes.
-        used: The number of bytes that are reserved.
+        used: The number of reserved bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -81,7 +81,7 @@ class MemoryCount:
         return is_reserved
 
     def release(self, size: int) -> None:
-        """Count `size` bytes less."""
+        """Release `size` bytes."""
         with self._lock:
             self.used -= size
 
@@ -90,7 +90,7 @@ class Originals:
     """The weights that kernels copy. If a mapped file contains them, the copies replace them in memory.
 
     Args:
-        release: Releases the memory that a mapped file took when an array of it, or the whole file, was read. Called
+        release: Releases the memory of an array in a mapped file, or of the whole file, after it was read. Called
             repeatedly.
         is_mapped: Returns whether an array is part of a mapped file. By default, all are.
     """

@@ -1,8 +1,8 @@
-"""Matrix products by the kernels of OpenBLAS for small matrices.
+"""Matrix products with OpenBLAS's kernels for small matrices.
 
 BLAS copies both matrices of a product into the order that its kernels read, which takes as long as multiplying
 a few dozen rows. On processors with AVX-512, OpenBLAS multiplies matrices without copies if there are at most a million
-multiplications. Products are therefore divided into blocks of so many: some rows of the left matrix, and a panel of a
+multiplications. Products are therefore divided into blocks of that size: some rows of the left matrix, and a panel of a
 few columns of the right one. Large constant weights are kept in panels of consecutive memory.
 Products of a hundred rows and more take so long that the copies do not matter: BLAS computes them at once.
 """
@@ -37,26 +37,26 @@ Array = np.ndarray[Any, Any]
 
 #: Maximum number of multiplications in a product without copies.
 MAX_MULTIPLICATIONS = 1_000_000
-#: Multiplications of a product of two variable matrices that is divided: the calls of NumPy for fewer take too long.
+#: Minimum number of multiplications for dividing a product of two variable matrices, because of the NumPy calls.
 MIN_DIVIDED = 6_000_000
-#: Columns of a panel. Rows are multiplied in groups of so many.
+#: Columns per panel. Rows are multiplied in groups of the second number.
 WIDTH, ROW_GROUP = 64, 4
 #: Maximum length of rows. Longer rows are divided: with fewer rows in a block, reading the panel takes longer than
 #: multiplying by it.
 MAX_INNER = 1024
-#: Weights of up to so many bytes are not copied to panels: their rows are read as fast from the cache.
+#: Weights of up to this many bytes are not copied to panels: their rows are read as fast from the cache.
 MAX_VIEWED_BYTES = 1 << 20
-#: Elements of the rows that are multiplied by all panels before the next rows are, so that they stay in the cache.
+#: Number of elements in the rows that are multiplied by all panels at a time, so that they stay in the cache.
 MAX_ROW_ELEMENTS = 1 << 17
-#: Products with so many elements in the inner dimension take much longer than copying their results.
+#: From this size of the inner dimension on, products take much longer than copying their results.
 MIN_COPIED_INNER = 256
-#: For so many rows, and so many multiplications, BLAS copies matrices in less time than divided products lose.
+#: From this many rows and multiplications on, copies in BLAS take less time than dividing the product.
 MIN_WHOLE_ROWS, MIN_WHOLE_WORK = 96, 8_000_000
-#: So many elements in the inner dimension, rows and columns at least have products of two variable matrices for that.
+#: The same for two variable matrices: minimum size of the inner dimension, and of rows and columns.
 MIN_WHOLE_INNER, MIN_WHOLE_SIDE = 256, 48
 #: Maximum number of parts of such products; BLAS copies one of the matrices for each part.
 MAX_WHOLE_PARTS = 4
-#: Elements of a column that are copied at a time when panels are made.
+#: Number of column elements copied at a time when panels are created.
 COPIED_ELEMENTS = 1 << 10
 
 
@@ -76,7 +76,7 @@ def count_panel_bytes(weights: Array) -> int:
 
 
 def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | None:
-    """Return the product with weights in panels, or None if other methods are faster or memory does not suffice.
+    """Return the product with weights in panels, or None if other methods are faster or there is not enough memory.
 
     Products with the same weights share their panels.
 
@@ -100,8 +100,8 @@ def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | N
 def _reserve(memory: PackedMemory, weights: Array) -> bool:
     """Count the panels of weights, and return whether they are within the limits.
 
-    Weights that no mapped file contains, such as decompressed ones, are kept in addition to their panels, which count
-    as other copies do. Where there may be no panels at all, such weights have none either.
+    Weights that no mapped file contains, such as decompressed ones, are kept in addition to their panels. The panels
+    count like other copies. If panels are disabled, such weights have none either.
     """
     if memory.originals.is_mapped(weights):
         return memory.panels.reserve_if_fits(weights.nbytes)
@@ -154,7 +154,7 @@ def _multiply_by_panels(a: Array, panels: Array, tail: Array, out: Array) -> Non
 
 
 def _multiply_blocks(a: Array, panels: Array, out: Array, block: int) -> None:
-    """Multiply matrices by panels, with blocks of so many rows. The last block may have fewer."""
+    """Multiply matrices by panels, in blocks of rows. The last block may have fewer."""
     *batch, rows, inner = a.shape
     count, _, width = panels.shape[-3:]
     full = rows // block * block if rows > block else 0
@@ -194,7 +194,7 @@ class PanelProduct:
         inner, columns = weights.shape
         self.shape = (inner, columns)
         self._original, self._memory = weights, memory
-        #: Rows of a block, and rows that are multiplied by all panels before the next ones are.
+        #: Rows per block, and rows that are multiplied by all panels at a time.
         self._block = _count_block_rows(inner, WIDTH)
         self._row_step = max(1, MAX_ROW_ELEMENTS // inner // self._block) * self._block
         #: Whether BLAS reads the weights, if they are aligned.
@@ -327,7 +327,7 @@ def _copy_columns(weights: Array, panel: Array) -> None:
     if weights.strides[0] > weights.strides[1]:
         np.copyto(panel, weights)
         return
-    # Elements of a column are consecutive. Columns whose distance is a power of two would replace each other in the
+    # Elements of a column are consecutive. Columns at a distance of a power of two would evict each other from the
     # cache, so they are copied to columns of another distance first.
     buffer = get_scratch("columns of a panel", weights.shape[1], COPIED_ELEMENTS + 4)
     for start in range(0, len(weights), COPIED_ELEMENTS):

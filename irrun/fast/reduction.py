@@ -14,10 +14,10 @@ from irrun.fast.support import BOOL, F32, NATIVE_INTEGERS, Array, Memo, freeze, 
 
 __all__: list[str] = []
 
-#: Along a last axis of at most so many elements, the plain kernels reduce large arrays slice by slice.
+#: Along a last axis of at most this many elements, the plain kernels reduce large arrays slice by slice.
 SHORT_AXIS = 16
 MIN_SIZE_OF_SHORT_AXIS = 2048
-#: So many rows of so many elements are summed up by a product.
+#: Minimum number of rows, and of elements per row, for summing up rows by a product.
 MIN_ROWS, MIN_ROW_LENGTH = 2, 32
 
 Reduce = Callable[..., Any]

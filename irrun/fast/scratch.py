@@ -26,7 +26,7 @@ _buffers = _Buffers()
 
 
 def get_scratch(purpose: str, *shape: int) -> Array:
-    """Return uninitialized f32 memory that belongs to the calling thread until it asks for the same purpose again.
+    """Return uninitialized f32 memory for the calling thread, until it asks for the same purpose again.
 
     Args:
         purpose: A name; arrays of different purposes do not overlap.
@@ -40,7 +40,7 @@ def reserve(purpose: str | int, size: int) -> Array:
     """Return a vector of at least `size` elements; see `get_scratch`.
 
     Args:
-        purpose: A name, or the number of a thread that computes for the calling one.
+        purpose: A name, or the number of a thread that computes for the calling thread.
         size: The number of elements.
     """
     buffers = _buffers.by_purpose

@@ -81,7 +81,7 @@ def specialize_shape_of(site: CallSite) -> SpecializedKernel:
 
 @specializes("Broadcast-1", "Broadcast-3")
 def specialize_broadcast(site: CallSite) -> SpecializedKernel | None:
-    """Copy `data` into a small result; larger ones stay views."""
+    """Copy `data` into a small result; larger results stay views."""
     mode = site.attributes.get("mode", "numpy")
     if mode not in ("numpy", "bidirectional") or site.has_input(2):
         return None
@@ -168,7 +168,7 @@ def specialize_tile(site: CallSite) -> SpecializedKernel | None:
 def _compute_tile_shapes(
     shape: tuple[int, ...], counts: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return the shape of the data with an axis of size 1 for each repeat, of the repeats, and of the result."""
+    """Return the shapes of the data (with an axis of size 1 for each repeat), of the repeats, and of the result."""
     rank = max(len(shape), len(counts))
     sizes = (1,) * (rank - len(shape)) + shape
     repeats = (1,) * (rank - len(counts)) + counts
@@ -197,7 +197,7 @@ def specialize_range(site: CallSite) -> SpecializedKernel | None:
         dtype: Any = default
         if dtype is None:
             dtype = inputs[0].dtype if numbers[0] is None else constants[0].dtype  # type: ignore[union-attr]
-        # Integers that are not Python's are floats or booleans; the plain kernel truncates them.
+        # Values other than Python integers are floats or booleans; the plain kernel truncates them.
         if type(start) is type(stop) is type(step) is int and abs(stop - start) < 1 << 20 and dtype.kind == "i":
             return np.arange(start, stop, step, dtype=dtype)
         return call_plain(*inputs)

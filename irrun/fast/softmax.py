@@ -13,7 +13,7 @@ __all__ = ["MAX_PRODUCT_LENGTH", "exponentiate_rows", "sum_rows"]
 
 #: Exponents of at most this magnitude need not be shifted: sums of their exponentials are far from overflow.
 MAX_EXPONENT = 32.0
-#: Unshifted exponentials of a row with at least this sum have lost nothing that f32 shows: what underflows is below
+#: If unshifted exponentials of a row have at least this sum, underflow does not matter in f32: lost values are below
 #: 1e-38.
 MIN_SUM = 1e-18
 #: Rows of at most this length are summed up by products in f32; NumPy's sums of longer ones are more precise.
@@ -42,7 +42,7 @@ def exponentiate_rows(x: Array, out: Array) -> Array:
 
     Args:
         x: f32, shape [M, N], not empty.
-        out: f32, shape [M, N], other memory than `x`.
+        out: f32, shape [M, N], not overlapping `x`.
 
     Returns:
         The sums of the rows of `out`, shape [M, 1].

@@ -13,13 +13,13 @@ from irrun.fast.support import F32, NATIVE_INTEGERS, Array, Memo, freeze, has_na
 
 __all__: list[str] = []
 
-#: In rows of more elements, sorting all of them is slower than the plain kernel's selection.
+#: For longer rows, sorting is slower than the plain kernel's selection.
 MAX_LENGTH = 512
 
 
 @specializes("TopK-1", "TopK-3", "TopK-11")
 def specialize_topk(site: CallSite) -> SpecializedKernel | None:
-    """Sort short rows whole, or find their extrema."""
+    """Sort short rows completely, or find their extrema."""
     k = site.get_constant(1)
     if k is None or k.size != 1 or k.dtype.kind not in "iu":
         return None

@@ -1,7 +1,7 @@
 """Specialization of kernels with the facts known when a model is compiled.
 
-A specializer returns a *specialized kernel* for a call site. It gets only the inputs that are not constant,
-in order, and does no more than what is left to do. It must return what the plain kernel returns, within the bounds
+A specializer returns a *specialized kernel* for a call site. It gets only the variable inputs,
+in order, and only does the remaining work. It must return the same as the plain kernel, within the bounds
 that `tests/fast` states, for every input that the plain kernel accepts: where it handles a special case (an element
 type, a rank), it checks that and otherwise calls `site.call_plain(...)`. It may raise any exception for inputs that
 the plain kernel refuses; the executor then runs the plain kernel, which reports the error.
@@ -38,15 +38,16 @@ class CallSite:
 
     Attributes:
         operation: The operation.
-        attributes: Keyword arguments of the plain kernel, apart from what a request provides.
+        attributes: Keyword arguments of the plain kernel, except for arguments from the request.
         constants: One entry per input: its value if it is constant, else None.
         is_absent: One entry per input: whether it is an optional input that is not connected.
         output_count: The number of outputs that have consumers or precede one that has.
         packed: The memory limit for weights that the kernel keeps in another form.
         aligns_weights: Whether the kernel may keep an aligned copy of a constant that is not aligned.
         shape: The shape of the first input, if it is known.
-        description: Which implementation the kernel is, and why. Specializers that choose among several set it.
-        refused: The names of other implementations, each with the reason why it was not chosen.
+        description: The implementation of the kernel, and why it was chosen. Specializers with several implementations
+            set it.
+        refused: The names of other implementations, with the reasons why they were not chosen.
     """
 
     operation: Operation
@@ -78,15 +79,15 @@ class CallSite:
         return position < len(self.constants) and not self.is_absent[position]
 
     def set_choice(self, choice: Choice) -> None:
-        """Keep which method the kernel is, and why not the others."""
+        """Keep the chosen method, and why others were not chosen."""
         self.description, self.refused = choice.description, choice.refused
 
     def describe(self) -> str:
-        """Return which implementation the kernel is: its description, or else what the specializer does."""
+        """Return the implementation of the kernel: its description, or else the specializer's phrase."""
         return self.description or get_summary(self.operation)
 
     def call_plain(self, *inputs: Array) -> Any:
-        """Call the plain kernel with the inputs that are not constant."""
+        """Call the plain kernel with the variable inputs."""
         arguments = list(self.constants)
         for position, value in zip(self.variable_inputs, inputs, strict=True):
             arguments[position] = value
@@ -106,7 +107,7 @@ def specializes(*operations: str, **options: Any) -> Callable[[Function], Functi
     Args:
         operations: Types with versions, as `str(operation)` spells them: "Gather-8".
         options: Further arguments of the function for these operations, such as the ufunc that computes
-            them. A function is decorated more than once if operations differ in it.
+            them. If operations differ in them, decorate the function more than once.
     """
 
     def decorate(function: Function) -> Function:
@@ -120,7 +121,7 @@ def specializes(*operations: str, **options: Any) -> Callable[[Function], Functi
 
 @cache
 def load_specializers(operation_type: str) -> bool:
-    """Import the module of the specializers of a type of operations, and return whether there is one."""
+    """Import the module that specializes an operation type, and return whether there is one."""
     module = MODULES.get(operation_type)
     if module is not None:
         importlib.import_module(f"irrun.fast.{module}")
@@ -128,7 +129,7 @@ def load_specializers(operation_type: str) -> bool:
 
 
 def specialize(site: CallSite) -> SpecializedKernel | None:
-    """Return a specialized kernel for a call site, or None where the plain kernel stays.
+    """Return a specialized kernel for a call site, or None if the plain kernel stays.
 
     Operations that a user registered in place of irrun's own are never replaced. Neither are operations on
     constants: they are computed once, unless the results exceed the memory of weights.

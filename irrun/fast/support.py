@@ -71,7 +71,7 @@ NATIVE: frozenset[Dtype] = NATIVE_FLOATS | NATIVE_INTEGERS
 
 #: Arrays of more elements are computed by blocks.
 TILE = 1 << 16
-#: Elements that a function of several passes computes at a time: few enough for the processor's cache, and enough that
+#: Elements that a function of several passes computes at a time: few enough for the processor's cache, enough that
 #: each of NumPy's calls takes so long that two threads rarely wait for the interpreter's lock.
 BLOCK = 1 << 18
 #: Results of unknown size beyond this are left to the plain kernel, which checks them against the memory limit.
@@ -81,22 +81,22 @@ MAX_BYTES = LARGE
 #: Whether NumPy computes functions of f32 with AVX-512, as its builds for Linux do, and IRRUN_CPU allows that.
 HAS_AVX512 = sys.platform == "linux" and bool(__cpu_features__.get("AVX512_SKX")) and allows_feature("avx512f")
 
-#: Entries that a `Memo` keeps.
+#: Maximum number of entries of a `Memo`.
 MAX_ENTRIES = 4
 
 
 class Memo(dict[Any, Any]):
     """A table with entries computed at the first lookup, such as indices for inputs of one shape.
 
-    Use it as the decorator of a function of one hashable key, and look entries up with brackets, which takes no call
-    of Python::
+    Use it as the decorator of a function of one hashable key, and look entries up with brackets, without a Python
+    call::
 
         @Memo
         def targets(shape): ...
 
         data.reshape(targets[data.shape])
 
-    Threads may look entries up at the same time. Only a few are kept.
+    Threads may look up entries concurrently. Only a few entries are kept.
 
     Args:
         compute: Returns the entry of a key.

@@ -1,4 +1,4 @@
-"""Conversions that NumPy's `astype` defines as the plain kernel does."""
+"""Conversions where NumPy's `astype` agrees with the plain kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 Dtype = np.dtype[Any]
 
-#: Below this sum of squares all elements fit into every integer type of 32 bits or more with a sign.
+#: Below this sum of squares, all elements fit into every signed integer type of 32 bits or more.
 MAX_SQUARES = 2.0**61
 
 

@@ -1,6 +1,6 @@
 """Operations on the values of all iterations of a loop at once.
 
-A *stacked* value holds the values of all iterations: its first axis counts the iterations, and the other axes are the
+A *stacked* value holds the values of all iterations: its first axis is the iterations, and the other axes are the
 axes of the value in one iteration.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["NotVectorizableError", "get_kernel", "vectorize"]
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Any]
 
-#: Is passed a site, and whether each variable input is stacked.
+#: Takes a site, and whether each variable input is stacked.
 Vectorizer = Callable[[CallSite, Sequence[bool]], "Kernel | None"]
 #: Operation type -> the function that vectorizes it, for operations that are not elementwise.
 _vectorizers: dict[str, Vectorizer] = {}
@@ -33,11 +33,11 @@ GROWTH_LIMITS = (4, 1 << 22)
 
 
 class NotVectorizableError(Exception):
-    """Values have shapes that were not expected, so that the loop itself runs instead."""
+    """Values have unexpected shapes, so the loop itself runs instead."""
 
 
 def get_kernel(site: CallSite) -> Kernel:
-    """Return a kernel of the inputs that are not constant: the specialized one, or else the plain one."""
+    """Return a kernel of the variable inputs: the specialized kernel, or else the plain one."""
     return specialize(site) or site.call_plain
 
 
@@ -77,7 +77,7 @@ def _vectorizes(*operation_types: str) -> Callable[[Vectorizer], Vectorizer]:
 
 
 def _is_first_of_constants(site: CallSite) -> bool:
-    """Return whether the first input is the only one that is not constant."""
+    """Return whether only the first input is variable."""
     return site.variable_inputs == (0,)
 
 
@@ -125,7 +125,7 @@ def _check_growth(*shapes: tuple[int, ...]) -> None:
     """Check that broadcasting does not create a value that is much larger than the inputs.
 
     Raises:
-        NotVectorizableError: It does.
+        NotVectorizableError: Broadcasting would create such a value.
     """
     size = math.prod(get_broadcast_shape(*shapes))
     factor, minimum = GROWTH_LIMITS

@@ -2,7 +2,7 @@
 
 The padded data is divided into its even and odd rows and columns, so that all transformations are sums of contiguous
 arrays: two outputs depend on an even, an odd, an even and an odd element. A row of tiles is stored with one more
-tile, the first elements of which the last tile needs; what is computed for it is discarded.
+tile; the last tile needs its first elements, and its results are discarded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 MIN_BLOCK_TILES = 256
 #: Minimum number of multiplications per block, so that two threads rarely wait for the interpreter's lock.
 MIN_BLOCK_PRODUCTS = 1 << 24
-#: Elements of the transformed filters that are computed at a time, in the processor's cache.
+#: Number of transformed filter elements computed at a time, in the processor's cache.
 FILTER_BLOCK_SIZE = 1 << 15
 #: The transformation of filters.
 FILTER_MATRIX = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], np.float64)
@@ -63,7 +63,7 @@ class WinogradMethod:
         p = problem
         height, width = p.windows.output_shape
         self.tile_columns = -(-width // 2)
-        #: Length of a row of tiles, with one that is discarded.
+        #: Length of a row of tiles, including the discarded one.
         self.row = self.tile_columns + 1
         tile_rows = -(-height // 2)
         block_tiles = max(MIN_BLOCK_TILES, MIN_BLOCK_PRODUCTS // (16 * p.c_in * p.c_out))
@@ -95,8 +95,8 @@ class WinogradMethod:
         size = count * row
         phases = get_scratch("winograd phases", 2, 2, c_in, count + 1, row)
         self._split_phases(image, phases, tiles.start)
-        # Operations on contiguous arrays take a third of the time of those on rows of each channel. What they compute
-        # for the last row of a channel, and for the discarded tiles, is not used.
+        # Operations on contiguous arrays take a third of the time of operations on rows of each channel. Their results
+        # for the last row of a channel, and for the discarded tiles, are not used.
         padded, length = (count + 1) * row, (c_in * (count + 1) - 1) * row
         flat = phases.reshape(2, 2, c_in * padded)
         lines = get_scratch("winograd lines", 4, 2, length + 1)

@@ -181,7 +181,7 @@ def _bind_p_relu(site: Site) -> Call | None:
 
 @elementwise("PRelu-1", bind=_bind_p_relu)
 def p_relu(m: Machine, x: Value, slope: Value, *, is_small: bool = False) -> Value:
-    """Compute max(x, 0) + slope min(x, 0), which is max(x, slope x) for small slopes, those in (0, 1]."""
+    """Compute max(x, 0) + slope min(x, 0), which is max(x, slope x) for slopes in (0, 1]."""
     if is_small:
         return m.maximum(x, x * slope)
     return m.minimum(x, 0.0) * slope + m.maximum(x, 0.0)
@@ -222,7 +222,7 @@ def swish(m: Machine, x: Value, *, beta: float = 1.0) -> Value:
 
 
 def uses_numpy_broadcasting(site: Site) -> bool:
-    """Return whether the inputs of an operation broadcast as NumPy's operands do."""
+    """Return whether the inputs of an operation broadcast like NumPy's operands."""
     return bool(site.attributes.get("auto_broadcast", "numpy") == "numpy")
 
 
@@ -247,7 +247,7 @@ def squared_difference(m: Machine, a: Value, b: Value) -> Value:
 
 
 def _bind_extremum(site: Site) -> Call | None:
-    """State whether the second input is a constant without NaN, where fewer instructions suffice."""
+    """Note whether the second input is a constant without NaN, so that fewer instructions suffice."""
     right = site.constants[1] if len(site.constants) == 2 else None
     is_number = right is not None and not np.isnan(right).any()
     return Call(site.name, (0, 1), (is_number,)) if _bind_two_inputs(site) else None

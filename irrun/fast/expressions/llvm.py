@@ -1,6 +1,6 @@
 """The machine that computes vectors of f32 with instructions of LLVM.
 
-Primitives are within 4 units in the last place. NaN stays NaN. There are no fast forms of sin and cos, whose arguments
+Primitives are within 4 units in the last place. NaN stays NaN. There are no fast forms of sin and cos: their arguments
 may be so large that their remainder takes hundreds of bits.
 """
 
@@ -21,7 +21,7 @@ Operand: TypeAlias = Value | float
 LOG2_E = 1.4426950408889634
 #: log(2) in two parts. The first has few bits, so that its products with small integers are exact.
 LOG_2_HIGH, LOG_2_LOW = 0.693359375, -2.12194440e-4
-#: Adding it rounds to an integer, which is then in the low bits.
+#: Adding this number rounds to an integer, which is then in the low bits.
 ROUNDING = 12582912.0
 ROUNDING_BITS = 0x4B400000
 #: (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2, from the highest power down.
@@ -38,9 +38,9 @@ LOG_POLYNOMIAL = (
     -2.4999993993e-1,
     3.3333331174e-1,
 )
-#: From here on, exp(x) is infinite, or 0 below the other.
+#: Below the first limit, exp(x) is 0; above the second, it is infinite.
 EXP_LIMITS = (-104.0, 89.0)
-#: tanh(x) is 1 from here on.
+#: From this value on, tanh(x) is 1.
 TANH_LIMIT = 9.5
 
 
@@ -90,7 +90,7 @@ class Vectors(Machine):
         return self.minimum(self.maximum(x, low), high)
 
     def multiply_add(self, a: Value, b: Operand, c: Operand) -> Value:
-        """Return a * b + c, rounded once where the processor can."""
+        """Return a * b + c, rounded once if the processor supports it."""
         return self.function.multiply_add(a, b, c)
 
     def sign(self, x: Value) -> Value:

@@ -1,6 +1,6 @@
 """The machine that computes arrays of f32 with NumPy: in place, with few passes.
 
-An expression is evaluated once, which records its instructions, and is written as a function of Python::
+An expression is evaluated once to record its instructions, then written as a Python function::
 
     def compute(x0, out=None, scratch=None):
         ...
@@ -10,7 +10,7 @@ An expression is evaluated once, which records its instructions, and is written 
         return divide(x0, t0, out)
 
 `out` receives the result, or is None for a new array. `scratch` is a vector of f32 with at least `scratch_factor` times
-as many elements as the result, which is overwritten; None allocates it.
+as many elements as the result. It is overwritten; None allocates it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["Arrays", "BlockFunction", "compile_expression", "compile_steps", "ma
 
 Array = np.ndarray[Any, Any]
 
-#: Limits of one side only: with a scalar, `clip` takes a third of the time of `np.maximum`.
+#: One-sided limits: with a scalar, `clip` takes a third of the time of `np.maximum`.
 LOWEST, HIGHEST = -math.inf, math.inf
-#: Names in the functions that are written.
+#: Names in the generated functions.
 _NAMES: dict[str, Any] = {"empty": np.empty, "F32": F32}
 
 
@@ -43,7 +43,7 @@ class BlockFunction(NamedTuple):
     Attributes:
         compute: Called with the operands, the array for the result, and a flat scratch array or None. Operands
             broadcast to the result.
-        scratch_factor: Arrays of the size of the result that it needs as scratch memory.
+        scratch_factor: Number of scratch arrays of the size of the result.
     """
 
     compute: Callable[..., Any]
@@ -55,7 +55,7 @@ class _Value:
 
     Args:
         machine: The machine.
-        ufunc: What computes it; None for an operand.
+        ufunc: The ufunc that computes it; None for an operand.
         arguments: The arguments of the ufunc: values and numbers.
     """
 
@@ -87,7 +87,7 @@ def _call(ufunc: Any) -> Callable[..., _Value]:
 
 
 class Arrays(Machine):
-    """Records the calls of ufuncs. There is none that selects in one pass."""
+    """Records the calls of ufuncs. No ufunc selects in one pass."""
 
     # With AVX-512, NumPy computes powers of two in half the time of powers of e.
     exponent_factor = math.log2(math.e) if HAS_AVX512 else 1.0
@@ -121,11 +121,11 @@ class Arrays(Machine):
 
 
 class _Program(NamedTuple):
-    """The text of a function.
+    """The source code of a function.
 
     Attributes:
         lines: Its body.
-        names: What it uses.
+        names: The names that it uses.
         result: The first instruction without its target: "exp(x0)".
         scratch_factor: See `BlockFunction`.
     """
@@ -139,7 +139,7 @@ class _Program(NamedTuple):
 def _write(steps: Sequence[Step], is_reused: Sequence[bool]) -> _Program:
     """Write the body of a function.
 
-    A value takes the place of an argument that is not needed again. `out` also holds values once no operand that it
+    A value overwrites an argument that is not needed again. `out` also holds values once no operand that it
     may overlap with is needed.
 
     Args:
@@ -180,7 +180,7 @@ def _write(steps: Sequence[Step], is_reused: Sequence[bool]) -> _Program:
         elif place not in ("out", *temporaries):
             temporaries.append(place)
         places[id(instruction)] = place
-        target = f"out={place}" if instruction.ufunc in (np.maximum, np.minimum) else place  # as NumPy asks for
+        target = f"out={place}" if instruction.ufunc in (np.maximum, np.minimum) else place  # as NumPy requires
         lines.append(f"{called}({', '.join(shown)}, {target})")
         first = first or f"{called}({', '.join(shown)})"
     return _Program(_surround(lines, temporaries), names, first, len(temporaries))
@@ -214,7 +214,7 @@ def _compile(text: str) -> CodeType:
 
 
 def _define(parameters: str, lines: Sequence[str], names: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function of a text."""
+    """Return the function from its source code."""
     names = {**_NAMES, **names}
     exec(_compile("\n    ".join((f"def compute({parameters}):", *lines))), names)
     function: Callable[..., Any] = names["compute"]
@@ -230,7 +230,7 @@ def compile_expression(
         name: The expression.
         operands: The number of operands, or for each one whether the result may be written to it.
         parameters: The parameters of the expression.
-        reuses_operands: Whether the result may be written to an operand. Otherwise it has memory of its own, and fewer
+        reuses_operands: Whether the result may be written to an operand. Otherwise, it has its own memory, and fewer
             scratch arrays are needed.
     """
     is_reused = (reuses_operands,) * operands if isinstance(operands, int) else tuple(operands)
@@ -261,7 +261,7 @@ def make_kernel(call: Call, call_plain: Callable[..., Any]) -> Callable[[Array],
 
     Args:
         call: The expression.
-        call_plain: The plain kernel, for other types than f32.
+        call_plain: The plain kernel, for types other than f32.
     """
     program = _write([Step(call.name, (0,), call.parameters)], (False,))
     if len(program.lines) == 1:

@@ -41,7 +41,7 @@ def _bind_definition(site: Site) -> Call | None:
     if known is None:
         return None
     (in_low, in_high, out_low, out_high), last_level = known
-    # Limits of different layouts would make a table.
+    # Limits of different layouts would broadcast to a table.
     if math.prod(get_broadcast_shape(*(x.shape for x in known[0]))) > max(x.size for x in known[0]):
         return None
     width, out_width = np.asarray(in_high - in_low), np.asarray(out_high - out_low)
@@ -63,7 +63,7 @@ def fake_quantize(
     *correction: Value,
     last_level: float,
 ) -> Value:
-    """Quantize with the operations of the definition, each of which rounds.
+    """Quantize with the operations of the definition; each of them rounds.
 
     `correction` is added to values above the input range.
     """
@@ -81,7 +81,7 @@ def _bind_steps(site: Site) -> Call | None:
         step = np.asarray((out_high - out_low) / np.float32(last_level))
         zero = np.asarray(np.rint(-out_low / np.where(step == 0, np.float32(1), step)))
         error = np.abs(zero * step + out_low)
-        # Counting from a level that is zero, as in symmetric ranges, keeps it exact.
+        # Counting from a zero level, as in symmetric ranges, keeps zero exact.
         counts_from_zero = bool((error <= 4 * np.finfo(np.float32).eps * np.abs(out_low)).all())
     values = (in_low, np.asarray(in_high - in_low), step, zero if counts_from_zero else out_low)
     operands = (value.reshape(()) if value.size == 1 else value for value in values)
@@ -105,8 +105,8 @@ def fake_quantize_by_steps(
 ) -> Value:
     """Multiply the levels of the definition by their distance.
 
-    Levels are computed with the operations of the definition, so that they are the same; only the product with the
-    width of a level is computed at once. `offset` is the number of levels below zero, or the lowest output.
+    Levels are computed with the operations of the definition, so they are the same; only the product with the
+    width of a level is computed in one step. `offset` is the number of levels below zero, or the lowest output.
     """
     shifted = x - in_low if is_shifted else x
     level = m.clip(m.rint(shifted / in_range * last_level), 0.0, last_level)

@@ -112,7 +112,7 @@ class Expression:
         name: Its name in the steps of chains: the type of the operation.
         function: The function of a machine, operands, and parameters.
         bind: Binds an operation to it.
-        is_cheap: Whether NumPy computes it in one pass about as fast as memory is read.
+        is_cheap: Whether NumPy computes it in one pass, about as fast as it reads memory.
         machine: The only machine that uses the expression, if others have their own.
     """
 
@@ -167,7 +167,7 @@ def elementwise(
     """Declare the decorated function as the expression that computes operations.
 
     Args:
-        operations: Types with versions: "Gelu-2", "Gelu-7". None for what only kernels use.
+        operations: Types with versions: "Gelu-2", "Gelu-7". None for expressions that only kernels use.
         bind: Returns the call for an operation. By default, the only operand is the first input.
         is_cheap: See `Expression`.
         machine: See `Expression`.
@@ -236,7 +236,7 @@ def find_call(
         attributes: Attributes of the operation.
         constants: One entry per input: its value if it is constant.
         rank: The rank of the first input, if it is known. Some calls depend on it.
-        report: Is called with the reason if the machine does not have a primitive.
+        report: Called with the reason if the machine does not have a primitive.
     """
     _load()
     for expression in _ROWS.get(operation, ()):

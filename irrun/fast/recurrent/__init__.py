@@ -1,11 +1,11 @@
 """Recurrent cells and sequences with constant weights.
 
-The weights are rearranged once, so that a step is a matrix product and a few calls of ufuncs that write into the same
+The weights are rearranged once, so that a step is a matrix product and a few ufunc calls that write into the same
 workspace:
 
 - The sigmoid gates are computed as `0.5 + 0.5 * tanh(x / 2)`, with the factor 1/2 in their weights. One call computes
   tanh of several gates.
-- The gates are ordered so that gates that are treated alike are adjacent.
+- The order of the gates makes similar gates adjacent.
 - The weights are divided into *parts* (`matrices.PartedMatrix`), and the gates have the shape [gates * parts, batch,
   hidden / parts].
 

@@ -12,10 +12,10 @@ __all__ = ["PartedMatrix", "Product", "from_gate_shape", "to_gate_shape"]
 Array = np.ndarray[Any, Any]
 Product = Callable[[Array, Array], Any]
 
-#: Largest number of multiplications of the product of a part, for which OpenBLAS has kernels that are several times
-#: faster than those for large matrices.
+#: Maximum number of multiplications in the product of a part: OpenBLAS has kernels for small products, several times
+#: faster than for large matrices.
 MATRIX_PRODUCT_SIZE = 1 << 18
-#: Smallest length of a row of a part that is worth a call.
+#: Minimum row length of a part for a call to pay.
 MIN_PART_LENGTH = 16
 
 
@@ -75,7 +75,7 @@ class PartedMatrix:
         if weights is None:
             by_part = self.matrix.reshape(self.gates * parts, -1, self.matrix.shape[1])
             weights = np.ascontiguousarray(by_part.transpose(0, 2, 1))
-            self._transposed = {parts: weights}  # of other batch sizes not more than one
+            self._transposed = {parts: weights}  # keep at most one for other batch sizes
         matmul = np.matmul
         return lambda state, out: matmul(state, weights, out=out)
 

@@ -23,7 +23,7 @@ __all__ = ["get_kind", "prepare_cell", "prepare_weights"]
 
 Array = np.ndarray[Any, Any]
 
-#: Largest number of elements of the weights of a small LSTM; see `LSTM.advance_small`.
+#: Maximum number of weights of a small LSTM; see `LSTM.advance_small`.
 SMALL_SIZE = 9216
 
 

@@ -20,23 +20,23 @@ Array = np.ndarray[Any, Any]
 F32 = np.dtype(np.float32)
 HALF = np.array(0.5, np.float32)  # faster than a scalar
 
-#: Number of rows of inputs that are projected at a time: enough for an efficient matrix product.
+#: Number of input rows projected at a time: enough for an efficient matrix product.
 ROWS_PER_BLOCK = 512
 
 
 class Recurrence(Protocol):
-    """The state of one direction while it runs."""
+    """The state of one direction during a run."""
 
     def run_block(self, projection: Array, outputs: Array) -> None:
         """Run several steps.
 
         Args:
             projection: The part of the gates that does not depend on the state, shape [time, batch, gates * hidden].
-            outputs: Where the hidden states are written, shape [time, batch, hidden], the last axis contiguous.
+            outputs: The destination of the hidden states, shape [time, batch, hidden], the last axis contiguous.
         """
 
     def get_states(self) -> list[Array]:
-        """Return the present states, `[batch, hidden]` each."""
+        """Return the current states, `[batch, hidden]` each."""
 
 
 class _PartedRecurrence:
@@ -73,7 +73,7 @@ class RecurrentWeights:
 
     Args:
         W: The weights of the input, with the gates in the order that the recurrence requires.
-        bias: The biases that are added to both products, or None.
+        bias: The biases added to the products, or None.
         hidden: The size of the hidden state.
         state_count: Number of states.
         recurrence: Creates a recurrence from these weights, the batch size, the initial states and `options`.
@@ -190,12 +190,12 @@ class LSTM(_PartedRecurrence):
     def advance_small(self, combined: Array, X: Array, Y: Array) -> None:
         """Run several steps for a batch size of 1. The product includes the input and the biases.
 
-        With few elements, calls of NumPy take most of the time of a step; this makes fewer calls.
+        With few elements, NumPy calls take most of the time of a step; this method makes fewer calls.
 
         Args:
             combined: The input weights, the biases and the state weights, shape [input + 1 + hidden, gates].
             X: Shape [time, input].
-            Y: Where the hidden states are written, shape [time, hidden].
+            Y: The destination of the hidden states, shape [time, hidden].
         """
         time, size = X.shape
         rows = np.empty((time + 1, len(combined)), np.float32)
@@ -372,11 +372,11 @@ def run_direction(
         weights: The weights.
         X: The input, f32, shape [time, batch, input].
         states: The initial states, f32, shape [batch, hidden] each.
-        Y: Where the hidden states are written, shape [time, batch, hidden], the last axis contiguous.
+        Y: The destination of the hidden states, shape [time, batch, hidden], the last axis contiguous.
         stops: Ascending numbers of steps, up to the length.
 
     Yields:
-        After each of `stops`, and after the last step: the number of steps so far and the present states, which are
+        After each of `stops`, and after the last step: the number of steps so far and the current states, which are
         only valid until the next step.
     """
     time, batch, hidden = Y.shape
