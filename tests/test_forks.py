@@ -268,7 +268,7 @@ def test_asynchronous_runs_of_the_parent_process_are_reported(path):
     is_running.wait()
 
     def check():
-        with pytest.raises(RuntimeError, match="in the process that was forked"):
+        with pytest.raises(RuntimeError, match="runs continue in the parent process; start them again"):
             queue.wait_all()
         is_over.set()
         queue.start_async([X])

@@ -238,7 +238,7 @@ def test_characters_stand_for_bytes():
 
 @pytest.mark.parametrize("text", ["中", b"\xc4", b"\x80", "ȁ"])
 def test_other_characters_stand_for_no_bytes(text):
-    with pytest.raises(InputError, match="does not stand for a byte"):
+    with pytest.raises(InputError, match="does not represent a byte"):
         run("CharsToBytes", *to_ragged([text]))
 
 
