@@ -66,22 +66,11 @@ def bitwise_xor_13(
 
 @op("BitwiseLeftShift", since=15, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Integer")
 def bitwise_left_shift_15(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
     """Shift the bits of `a` left by `b`; bits that leave the type are lost.
-
-    Args:
-        a: Integer, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         BitwiseLeftShift-15
@@ -92,22 +81,11 @@ def bitwise_left_shift_15(
 
 @op("BitwiseRightShift", since=15, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Integer")
 def bitwise_right_shift_15(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
     """Shift the bits of `a` right by `b`; the sign is kept.
-
-    Args:
-        a: Integer, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         BitwiseRightShift-15

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
-from irrun.ops._support.docstrings import describes_binary
+from irrun.ops._support.docstrings import describes_binary, describes_like
 from irrun.ops._support.numerics import Array, predicate
 from irrun.ops._support.registry import op
 
@@ -137,16 +137,13 @@ def is_finite_10(data: Array) -> Array:
 
 @op("IsInf", since=10, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
+@describes_like(is_finite_10)
 def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: bool = True) -> Array:
     """Return whether `data` is infinite.
 
     Args:
-        data: Floating-point, any shape.
         detect_negative: Whether minus infinity counts.
         detect_positive: Whether plus infinity counts.
-
-    Returns:
-        The shape of `data`, boolean.
 
     Spec:
         IsInf-10
@@ -161,14 +158,9 @@ def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: boo
 
 @op("IsNaN", since=10, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
+@describes_like(is_finite_10)
 def is_nan_10(data: Array) -> Array:
     """Return whether `data` is NaN.
-
-    Args:
-        data: Floating-point, any shape.
-
-    Returns:
-        The shape of `data`, boolean.
 
     Spec:
         IsNaN-10

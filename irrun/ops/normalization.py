@@ -11,6 +11,7 @@ from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_scratch
 from irrun.ops._support.axes import normalize_axes, to_int_list
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -57,24 +58,11 @@ def batch_norm_inference_1(
 
 @op("BatchNormInference", since=5, kind="elementwise", shape="infer_batch_normalization", channel_axis=1, flops=2)
 @compute_in_float32
+@describes_like(batch_norm_inference_1)
 def batch_norm_inference_5(
     data: Array, gamma: Array, beta: Array, mean: Array, variance: Array, *, epsilon: float
 ) -> Array:
     """Compute `gamma * (data - mean) / sqrt(variance + epsilon) + beta` per channel.
-
-    Args:
-        data: Floating-point, shape [N, C, ...].
-        gamma: The type of `data`, shape [C].
-        beta: The type of `data`, shape [C].
-        mean: The type of `data`, shape [C].
-        variance: The type of `data`, shape [C].
-        epsilon: Added to the variance.
-
-    Returns:
-        The shape and type of `data`.
-
-    Raises:
-        InputError: The numbers of channels differ.
 
     Spec:
         BatchNormInference-5

@@ -15,6 +15,7 @@ from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axis, to_int_list
 from irrun.ops._support.blocks import iterate_blocks
 from irrun.ops._support.context import OutputCount
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import count_inputs, count_taps
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -103,6 +104,7 @@ def max_pool_1(
     output_types=(0, "index_element_type"),
 )
 @compute_in_float32
+@describes_like(max_pool_1)
 def max_pool_8(
     data: Array,
     *,
@@ -120,15 +122,7 @@ def max_pool_8(
     """Compute the maximum of each window and its index.
 
     Args:
-        data: Numeric, shape [N, C, spatial...]. NaN is ignored, as in the reference implementation and the CPU plugin:
-            the maximum of a window that contains nothing else is the lowest finite number of the type.
-        kernel: Number of elements of a window along each spatial axis.
-        strides: Distance between neighboring windows.
-        pads_begin: Padding before the data.
-        pads_end: Padding after the data.
         dilations: Distance between neighboring elements of a window.
-        rounding_type: Rounding of the number of windows.
-        auto_pad: Padding mode.
         index_element_type: Type of the indices.
         axis: First axis of `data` that the indices count along, flattened with all later axes.
         outputs: Number of outputs to compute.
@@ -136,9 +130,6 @@ def max_pool_8(
     Returns:
         The maxima, shape [N, C, windows...], the type of `data`; and their indices, the same shape,
         `index_element_type`, the first one of equal maxima. The indices are omitted if they are not used.
-
-    Raises:
-        InputError: Attributes do not match the rank, or a window exceeds the padded data.
 
     Spec:
         MaxPool-8, MaxPool-14
@@ -176,6 +167,7 @@ def max_pool_8(
     shaped_by=(),
     flops=count_taps(),
 )
+@describes_like(max_pool_1)
 def avg_pool_1(
     data: Array,
     *,
@@ -191,19 +183,7 @@ def avg_pool_1(
 
     Args:
         data: Numeric, shape [N, C, spatial...].
-        kernel: Number of elements of a window along each spatial axis.
-        strides: Distance between neighboring windows.
-        pads_begin: Padding before the data.
-        pads_end: Padding after the data.
         exclude_pad: Whether the mean excludes the padding; see AvgPool-16.
-        rounding_type: Rounding of the number of windows.
-        auto_pad: Padding mode.
-
-    Returns:
-        Shape [N, C, windows...], the type of `data`.
-
-    Raises:
-        InputError: Attributes do not match the rank, or a window exceeds the padded data.
 
     Spec:
         AvgPool-1, AvgPool-14

@@ -10,6 +10,7 @@ from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.limits import check_empty
 from irrun.ops._support.axes import normalize_axis, to_int_list, to_shape
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 
@@ -164,20 +165,14 @@ def squeeze_1(data: Array, axes: Array | None = None) -> Array:
     folding="linear",
     flops=0,
 )
+@describes_like(squeeze_1)
 def squeeze_15(data: Array, axes: Array | None = None, *, allow_axis_skip: bool = False) -> Array:
     """Remove dimensions of size 1.
 
     Args:
-        data: Any type, any shape.
         axes: Integer, scalar or 1D. The dimensions to remove; all of size 1 if omitted or empty. Dimensions of other
             sizes are kept.
         allow_axis_skip: Affects the inference of dynamic ranks only, and has no effect here.
-
-    Returns:
-        The shape of `data` without these dimensions, the type of `data`. A view.
-
-    Raises:
-        InputError: An axis is out of range.
 
     Spec:
         Squeeze-15

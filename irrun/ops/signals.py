@@ -16,6 +16,7 @@ from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import normalize_axes, to_int_list, to_scalar
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import Call, count_fourier_transform, count_frames
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -60,20 +61,9 @@ def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
 
 @op("IDFT", since=7, shape="infer_fourier_transform", flops=count_fourier_transform(is_inverse=True))
 @compute_in_float32
+@describes_like(dft_7)
 def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the inverse discrete Fourier transform of complex `data` along `axes`.
-
-    Args:
-        data: Floating-point, shape [..., 2], complex.
-        axes: Integer, 1D, distinct axes of the complex tensor.
-        signal_size: Integer, one element per axis: the size to which `data` is cropped or padded with zeros, or -1 to
-            keep its size. All -1 if omitted.
-
-    Returns:
-        The shape of `data` with the sizes `signal_size` along `axes`, the type of `data`, complex.
-
-    Raises:
-        InputError: `data` is not complex, an axis is out of range or repeated, or a size is invalid.
 
     Spec:
         IDFT-7

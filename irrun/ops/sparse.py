@@ -13,6 +13,7 @@ from irrun.errors import InputError
 from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import to_int_list, to_scalar
 from irrun.ops._support.blocks import BLOCK_ELEMENTS
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import Call, Counter
 from irrun.ops._support.indexing import normalize_indices
 from irrun.ops._support.numerics import Array, divide_toward_zero, is_float, upcast_for_accumulation
@@ -74,6 +75,7 @@ def embedding_bag_offsets_sum_3(
 
 
 @op("EmbeddingBagOffsets", since=15, kind="reduction", shape="infer_embedding_bag", flops=_count_bags(4))
+@describes_like(embedding_bag_offsets_sum_3)
 def embedding_bag_offsets_15(
     emb_table: Array,
     indices: Array,
@@ -86,20 +88,11 @@ def embedding_bag_offsets_15(
     """Compute sums or means of bags of rows of `emb_table`, where each bag is a range of `indices`.
 
     Args:
-        emb_table: Numeric, rank >= 1.
-        indices: Integer, shape [n].
         offsets: Integer, shape [bags], ascending. Bag i holds the indices from offsets[i] to offsets[i + 1], the last
             one all that follow. An offset may be n, which results in an empty bag.
-        default_index: Integer scalar, the row that is the result of an empty bag. Zeros if omitted or -1.
         per_sample_weights: The type of `emb_table`, shape [n], for reduction "sum" only. Factors of the rows, except
             for the default one.
         reduction: How the rows of a bag are combined.
-
-    Returns:
-        Shape [bags, *emb_table.shape[1:]], the type of `emb_table`.
-
-    Raises:
-        InputError: An index or offset is out of range, or the shapes do not match.
 
     Spec:
         EmbeddingBagOffsets-15
@@ -139,6 +132,7 @@ def embedding_bag_packed_sum_3(emb_table: Array, indices: Array, per_sample_weig
 
 
 @op("EmbeddingBagPacked", since=15, kind="reduction", shape="infer_packed_embedding_bag", flops=_count_bags(2))
+@describes_like(embedding_bag_packed_sum_3)
 def embedding_bag_packed_15(
     emb_table: Array,
     indices: Array,
@@ -149,16 +143,8 @@ def embedding_bag_packed_15(
     """Compute sums or means of bags of rows of `emb_table`, where each bag is a row of `indices`.
 
     Args:
-        emb_table: Numeric, rank >= 1.
-        indices: Integer, shape [bags, n].
         per_sample_weights: The type of `emb_table`, shape [bags, n], for reduction "sum" only. Factors of the rows.
         reduction: How the rows of a bag are combined.
-
-    Returns:
-        Shape [bags, *emb_table.shape[1:]], the type of `emb_table`.
-
-    Raises:
-        InputError: An index is out of range, or the shapes do not match.
 
     Spec:
         EmbeddingBagPacked-15

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,18 @@ def test_kernel_has_cases_and_a_valid_declaration(operation):
         if not attribute.required and isinstance(attribute.default, str):
             attribute.convert(attribute.default)
     assert registry.find(operation.type, f"opset{operation.since}") is operation
+
+
+def test_kernels_describe_their_parameters_in_order():
+    """Check whole docstrings: those of similar operations are completed, see `describes_like`."""
+    for operation in registry.list_operations():
+        if isinstance(operation, StructuralOperation) or not operation.kernel.__module__.startswith("irrun."):
+            continue
+        section = inspect.getdoc(operation.kernel).partition("Args:\n")[2].partition("\n\n")[0]
+        described = re.findall(r"^    (\w+): \S", section, re.MULTILINE)
+        parameters = inspect.signature(operation.kernel).parameters
+        variadic = {name for name, parameter in parameters.items() if parameter.kind is parameter.VAR_POSITIONAL}
+        assert [n for n in described if n not in variadic] == [n for n in parameters if n not in variadic], operation
 
 
 def test_later_opsets_resolve_to_the_newest_earlier_version():

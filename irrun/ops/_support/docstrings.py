@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["describes_binary", "describes_reduction", "describes_unary"]
+__all__ = ["describes_binary", "describes_like", "describes_reduction", "describes_unary"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -71,6 +72,40 @@ def describes_reduction(data: str) -> Callable[[Function], Function]:
         data: The types of the input, such as "Numeric".
     """
     return _add_sections(_REDUCTION.format(data=data))
+
+
+def describes_like(other: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Complete a docstring, which states what differs from a similar operation, with the rest of that docstring.
+
+    Parameters that the section "Args:" leaves out have the descriptions of the other operation, and so have the
+    sections "Returns:" and "Raises:" if they are missing.
+
+    Args:
+        other: The kernel of the similar operation.
+    """
+
+    def decorate(function: Function) -> Function:
+        summary, own = _read_sections(function)
+        _, shared = _read_sections(other)
+        sections = {**shared, **own}
+        entries = {**_read_arguments(shared.get("Args", "")), **_read_arguments(own.get("Args", ""))}
+        sections["Args"] = "\n".join(entries[name] for name in inspect.signature(function).parameters)
+        ordered = (title for title in ("Args", "Returns", "Raises", "Spec") if title in sections)
+        function.__doc__ = "\n\n".join([summary, *(f"{title}:\n{sections[title]}" for title in ordered)])
+        return function
+
+    return decorate if __doc__ else lambda function: function  # python -OO removes docstrings
+
+
+def _read_sections(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return the text before the sections of a docstring, and the sections by title."""
+    text, *sections = re.split(r"\n\n(?=(?:Args|Returns|Raises|Spec):\n)", inspect.cleandoc(function.__doc__ or ""))
+    return text, dict(section.split(":\n", 1) for section in sections)
+
+
+def _read_arguments(section: str) -> dict[str, str]:
+    """Return the lines about each parameter by its name."""
+    return {entry.split(":", 1)[0].strip(): entry for entry in re.split(r"\n(?=    \w)", section) if entry}
 
 
 def _add_sections(sections: str) -> Callable[[Function], Function]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axis
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.numerics import Array, compute_in_float32, reduce_along
 from irrun.ops._support.registry import op
 
@@ -36,18 +37,13 @@ def softmax_1(data: Array, *, axis: int = 1) -> Array:
 
 @op("Softmax", since=8, kind="rowwise", shape="infer_along_axis", is_overwritable=True, folding="linear", flops=5)
 @compute_in_float32
+@describes_like(softmax_1)
 def softmax_8(data: Array, *, axis: int = 1) -> Array:
     """Divide `exp(data)` by its sum along `axis`.
 
     Args:
         data: Floating-point, any shape. A scalar is treated as [1].
         axis: Negative values count from the end.
-
-    Returns:
-        The shape and type of `data`.
-
-    Raises:
-        InputError: `axis` is out of range.
 
     Spec:
         SoftMax-8
@@ -65,18 +61,9 @@ def softmax_8(data: Array, *, axis: int = 1) -> Array:
 
 @op("LogSoftmax", since=5, scratch=1.75, kind="rowwise", shape="infer_along_axis", folding="linear", flops=5)
 @compute_in_float32
+@describes_like(softmax_8)
 def log_softmax_5(data: Array, *, axis: int = 1) -> Array:
     """Compute the logarithm of Softmax along `axis`, without its loss of precision.
-
-    Args:
-        data: Floating-point, any shape. A scalar is treated as [1].
-        axis: Negative values count from the end.
-
-    Returns:
-        The shape and type of `data`.
-
-    Raises:
-        InputError: `axis` is out of range.
 
     Spec:
         LogSoftmax-5

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
-from irrun.ops._support.docstrings import describes_binary
+from irrun.ops._support.docstrings import describes_binary, describes_like
 from irrun.ops._support.numerics import (
     Array,
     apply_in_float64,
@@ -85,6 +85,7 @@ def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
 
 @op("Divide", since=1, scratch=1.5, kind="elementwise", extremes="ends", decompression="step", flops=1)
 @compute_in_native_type
+@describes_like(add_1)
 def divide_1(
     a: Array,
     b: Array,
@@ -99,17 +100,7 @@ def divide_1(
     (see `cast_to_integers`).
 
     Args:
-        a: Numeric, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
         m_pythondiv: Whether quotients of integers are rounded down; if not, they are rounded toward zero.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Divide-1

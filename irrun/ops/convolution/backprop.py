@@ -10,6 +10,7 @@ from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import count_transposed_convolution
 from irrun.ops._support.matrix_products import matmul
 from irrun.ops._support.numerics import Array, compute_in_float32
@@ -95,6 +96,7 @@ def convolution_backprop_data_1(
     has_groups=True,
 )
 @compute_in_float32
+@describes_like(convolution_backprop_data_1)
 def group_convolution_backprop_data_1(
     data: Array,
     filters: Array,
@@ -113,18 +115,9 @@ def group_convolution_backprop_data_1(
         data: Numeric, shape [N, GROUPS * C_IN, spatial...].
         filters: The type of `data`, shape [GROUPS, C_IN, C_OUT, kernel...].
         output_shape: Integer, one value for each spatial axis; see ConvolutionBackpropData-1.
-        strides: Distance between neighboring windows of the output.
-        dilations: Distance between neighboring elements of a window.
-        pads_begin: Number of elements that are cropped before the output.
-        pads_end: Number of elements that are cropped after the output.
-        auto_pad: Padding mode.
-        output_padding: Number of elements that are added after the output.
 
     Returns:
         Shape [N, GROUPS * C_OUT, output_shape...], the type of `data`.
-
-    Raises:
-        InputError: Ranks, channels or attributes do not match, or the output would be empty.
 
     Spec:
         GroupConvolutionBackpropData-1

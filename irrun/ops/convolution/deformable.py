@@ -10,6 +10,7 @@ import numpy as np
 from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.ops._support.checks import check_shape
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import Call
 from irrun.ops._support.matrix_products import matmul
 from irrun.ops._support.numerics import Array, compute_in_float32
@@ -98,6 +99,7 @@ def deformable_convolution_1(
     flops=_count_flops,
 )
 @compute_in_float32
+@describes_like(deformable_convolution_1)
 def deformable_convolution_8(
     data: Array,
     offsets: Array,
@@ -118,27 +120,12 @@ def deformable_convolution_8(
     Values between pixels are interpolated bilinearly, and values outside of `data` are 0.
 
     Args:
-        data: Numeric, shape [N, C, Y, X].
         offsets: The type of `data`, shape [N, deformable_group * taps * 2, OY, OX]: the shift of each tap along Y
             and along X.
-        filters: The type of `data`, shape [C_OUT, C / group, KY, KX].
         mask: The type of `data`, shape [N, deformable_group * taps, OY, OX]: a factor for each tap.
-        strides: Distance between neighboring windows along each spatial axis.
-        pads_begin: Padding before the data.
-        pads_end: Padding after the data.
-        dilations: Distance between neighboring elements of a window.
-        auto_pad: Padding mode.
-        group: Number of groups of channels.
-        deformable_group: Number of groups of channels that share offsets.
         bilinear_interpolation_pad: Whether points less than one pixel outside of `data` are interpolated between the
             border and zeros. If not, such points have the value of the border pixel after the last pixel and 0 before
             the first pixel. The specification uses the border pixel on both sides.
-
-    Returns:
-        Shape [N, C_OUT, OY, OX], the type of `data`.
-
-    Raises:
-        InputError: Shapes or attributes do not match.
 
     Spec:
         DeformableConvolution-8

@@ -6,6 +6,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.convolve import convolve
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import count_convolution
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -77,6 +78,7 @@ def convolution_1(
     has_groups=True,
 )
 @compute_in_float32
+@describes_like(convolution_1)
 def group_convolution_1(
     data: Array,
     filters: Array,
@@ -92,17 +94,9 @@ def group_convolution_1(
     Args:
         data: Numeric, shape [N, GROUPS * C_IN, spatial...].
         filters: The type of `data`, shape [GROUPS, C_OUT, C_IN, kernel...].
-        strides: Distance between neighboring windows along each spatial axis.
-        pads_begin: Padding before the data. Negative values crop.
-        pads_end: Padding after the data. Negative values crop.
-        dilations: Distance between neighboring elements of a window.
-        auto_pad: Padding mode.
 
     Returns:
         Shape [N, GROUPS * C_OUT, windows...], the type of `data`.
-
-    Raises:
-        InputError: Ranks, channels or attributes do not match, or a window exceeds the padded data.
 
     Spec:
         GroupConvolution-1

@@ -10,6 +10,7 @@ from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.boxes import clip_to_unit, compute_areas
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.nms import suppress_overlapping
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.registry import op
@@ -141,6 +142,7 @@ def detection_output_8(
 
 
 @op("DetectionOutput", since=1, scratch=1.75, kind="selection", shape="infer_detection_output")
+@describes_like(detection_output_8)
 def detection_output_1(
     box_logits: Array,
     class_preds: Array,
@@ -168,33 +170,7 @@ def detection_output_1(
     """Compute detections as DetectionOutput-8 does, with the number of classes as an attribute.
 
     Args:
-        box_logits: Floating-point, shape [N, priors * location classes * 4]. There is one location class if
-            `share_location` is true, else one for each class.
-        class_preds: The type of `box_logits`, shape [N, priors * classes].
-        proposals: Floating-point, shape [N or 1, 1 or 2, priors * (4 or 5)]: the prior boxes and, if
-            `variance_encoded_in_target` is false, their variances. Priors have 4 values if `normalized` is true, else
-            5.
-        aux_class_preds: Objectness of the priors, the type of `box_logits`, [N, priors * 2].
-        aux_box_preds: A first refinement of the priors, the type and shape of `box_logits`.
         num_classes: Number of classes, including the background.
-        keep_top_k: Maximum number of detections per image, a list of one value; -1 for no limit.
-        nms_threshold: Intersection over union above which a box is suppressed.
-        background_label_id: The background class, which is not detected; -1 if there is none.
-        top_k: Maximum number of boxes before suppression, per class, or per image if `decrease_label_id` is true; -1
-            for no limit.
-        variance_encoded_in_target: Whether `box_logits` include the variances.
-        code_type: Whether boxes are predicted by their corners or by center and size.
-        share_location: Whether all classes share the boxes.
-        confidence_threshold: Boxes with lower scores are ignored; boxes with this score as well if `decrease_label_id`
-            is false.
-        clip_after_nms: Whether the detections are clipped to [0, 1].
-        clip_before_nms: Whether decoded boxes are clipped to [0, 1].
-        decrease_label_id: Whether detections are selected as in MXNet, and the classes in the result are decreased by
-            1.
-        normalized: Whether prior boxes are relative to the size of the image.
-        input_height: Height of the image, if `normalized` is false.
-        input_width: Width of the image, if `normalized` is false.
-        objectness_score: Priors with an objectness below it become background.
 
     Returns:
         The result of DetectionOutput-8.

@@ -8,6 +8,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.limits import check_allocation
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.numerics import Array, compute_in_float32, round_half_away
 from irrun.ops._support.registry import op
 from irrun.ops._support.roi_sampling import check_regions, clip_to_pixels, split_regions, take_valid_regions
@@ -172,6 +173,7 @@ def _interpolate(data: Array, planes: Array, ys: Array, xs: Array) -> Array:
 
 @op("DeformablePSROIPooling", since=1, scratch=6.5, kind="window", shape="infer_deformable_pooling")
 @compute_in_float32
+@describes_like(psroi_pooling_1)
 def deformable_psroi_pooling_1(
     data: Array,
     rois: Array,
@@ -190,13 +192,9 @@ def deformable_psroi_pooling_1(
 
     Args:
         data: Floating-point, shape [N, C, H, W], C >= output_dim * group_size^2. Further channels are not used.
-        rois: The type of `data`, shape [regions, 5]: batch, x1, y1, x2, y2.
         offsets: The type of `data`, shape [regions, 2 * offset classes, part_size, part_size], relative to the size of
             the region. Zeros if omitted. The reference implementation reads the first elements of a larger array as if
             they had this shape.
-        output_dim: Number of channels of the result.
-        spatial_scale: Scale from the coordinates of `rois` to the coordinates of `data`.
-        group_size: Number of bins along each axis.
         mode: The only mode, "bilinear_deformable".
         spatial_bins_x: Number of samples per bin along x.
         spatial_bins_y: Number of samples per bin along y.
@@ -205,9 +203,6 @@ def deformable_psroi_pooling_1(
 
     Returns:
         Shape [regions, output_dim, group_size, group_size], the type of `data`; zeros for regions of a negative batch.
-
-    Raises:
-        InputError: Shapes do not match, or a batch is out of range.
 
     Spec:
         DeformablePSROIPooling-1

@@ -10,6 +10,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.checks import check_rank
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, compute_in_float32, round_half_away
 from irrun.ops._support.registry import op
@@ -99,6 +100,7 @@ def roi_align_3(
 
 @op("ROIAlignRotated", since=15, scratch=3.25, kind="window", shape="infer_region_alignment", flops=_count_samples)
 @compute_in_float32
+@describes_like(roi_align_3)
 def roi_align_rotated_15(
     data: Array,
     rois: Array,
@@ -113,20 +115,8 @@ def roi_align_rotated_15(
     """Pool rotated regions by the average of bilinear samples in each bin.
 
     Args:
-        data: Floating-point, shape [N, C, H, W].
         rois: The type of `data`, shape [regions, 5]: x and y of the center, width, height, angle in radians.
-        batch_indices: Integer, shape [regions].
-        pooled_h: Height of the result.
-        pooled_w: Width of the result.
-        sampling_ratio: Number of samples per bin along each axis; 0 for as many as a bin has pixels.
-        spatial_scale: Ratio of the size of `data` to the size of the image.
         clockwise_mode: Whether positive angles are clockwise instead of counterclockwise.
-
-    Returns:
-        Shape [regions, C, pooled_h, pooled_w], the type of `data`.
-
-    Raises:
-        InputError: Shapes do not match, an index is out of range, or a bin has a negative number of samples.
 
     Spec:
         ROIAlignRotated-15

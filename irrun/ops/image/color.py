@@ -9,6 +9,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.blocks import iterate_blocks
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, round_half_away, truncate_to
 from irrun.ops._support.registry import op
 
@@ -46,19 +47,9 @@ def nv12_to_rgb_8(arg: Array, arg_uv: Array | None = None) -> Array:
 
 @op("NV12toBGR", since=8, scratch=2, shape="infer_color_conversion", flops=6)
 @compute_in_float32
+@describes_like(nv12_to_rgb_8)
 def nv12_to_bgr_8(arg: Array, arg_uv: Array | None = None) -> Array:
     """Convert an NV12 image to BGR.
-
-    Args:
-        arg: u8 or floating-point. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the UV
-            plane below the Y plane.
-        arg_uv: The type of `arg`, shape [N, H / 2, W / 2, 2].
-
-    Returns:
-        Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
-
-    Raises:
-        InputError: The shapes do not match.
 
     Spec:
         NV12toBGR-8
@@ -68,6 +59,7 @@ def nv12_to_bgr_8(arg: Array, arg_uv: Array | None = None) -> Array:
 
 @op("I420toRGB", since=8, scratch=2.5, shape="infer_color_conversion", flops=6)
 @compute_in_float32
+@describes_like(nv12_to_rgb_8)
 def i420_to_rgb_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = None) -> Array:
     """Convert an I420 image to RGB.
 
@@ -77,12 +69,6 @@ def i420_to_rgb_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = 
         arg_u: The type of `arg`, shape [N, H / 2, W / 2, 1].
         arg_v: The type of `arg`, shape [N, H / 2, W / 2, 1].
 
-    Returns:
-        Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
-
-    Raises:
-        InputError: The shapes do not match.
-
     Spec:
         I420toRGB-8
     """
@@ -91,20 +77,9 @@ def i420_to_rgb_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = 
 
 @op("I420toBGR", since=8, scratch=2.5, shape="infer_color_conversion", flops=6)
 @compute_in_float32
+@describes_like(i420_to_rgb_8)
 def i420_to_bgr_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = None) -> Array:
     """Convert an I420 image to BGR.
-
-    Args:
-        arg: u8 or floating-point. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the U
-            and V planes below the Y plane.
-        arg_u: The type of `arg`, shape [N, H / 2, W / 2, 1].
-        arg_v: The type of `arg`, shape [N, H / 2, W / 2, 1].
-
-    Returns:
-        Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
-
-    Raises:
-        InputError: The shapes do not match.
 
     Spec:
         I420toBGR-8
@@ -136,19 +111,9 @@ def rgb_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Ar
 
 @op("BGRtoNV12", since=17, scratch=2.75, shape="infer_color_subsampling", flops=6)
 @compute_in_float32
+@describes_like(rgb_to_nv12_17)
 def bgr_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Array, Array]:
     """Convert a BGR image to NV12. Each U and V is the mean over 2x2 pixels.
-
-    Args:
-        arg: u8 or floating-point, shape [N, H, W, 3], H and W even.
-        single_plane: Whether the result is one tensor.
-
-    Returns:
-        Shape [N, H * 3 / 2, W, 1] with the UV plane below the Y plane; or if `single_plane` is false, Y [N, H, W, 1]
-        and UV [N, H / 2, W / 2, 2]. The type of `arg`.
-
-    Raises:
-        InputError: The shape does not match.
 
     Spec:
         BGRtoNV12-17

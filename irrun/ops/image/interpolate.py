@@ -17,6 +17,7 @@ from irrun.deadlines import within_time
 from irrun.errors import InputError
 from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import normalize_axes, to_int_list
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import count_interpolation
 from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, round_half_away, truncate_to
 from irrun.ops._support.padding import pad_with_constant
@@ -194,6 +195,7 @@ def interpolate_4(
     shaped_by=(1, 2),
     flops=count_interpolation,
 )
+@describes_like(interpolate_1)
 def interpolate_11(
     image: Array,
     scales_or_sizes: Array,
@@ -214,20 +216,13 @@ def interpolate_11(
     as the reference implementation does.
 
     Args:
-        image: Numeric, any shape.
         scales_or_sizes: Floating-point or integer, shape [number of axes].
         axes: Integer, 1D. All axes if omitted. The pillow modes require two axes.
-        mode: Interpolation method.
         shape_calculation_mode: Whether `scales_or_sizes` holds sizes or scales.
         coordinate_transformation_mode: How coordinates of the result are mapped to the input.
         nearest_mode: How "nearest" rounds coordinates.
-        antialias: Whether "linear" averages over more elements when it reduces the size.
         pads_begin: Padding before each dimension. Missing values are 0, values beyond the rank are ignored.
-        pads_end: Padding after each dimension, as `pads_begin`.
         cube_coeff: The coefficient a of cubic interpolation.
-
-    Returns:
-        The shape of `image` after padding, with the new sizes along `axes`; the type of `image`.
 
     Raises:
         InputError: An axis is out of range or repeated, the sizes, scales or pads are invalid, or a pillow mode does

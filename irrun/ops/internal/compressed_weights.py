@@ -10,6 +10,7 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axis, to_int_list
 from irrun.ops._support.conversion import convert
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.output_type import convert_to_output_type
@@ -61,6 +62,7 @@ def fully_connected(X: Array, W: Array, bias: Array | None = None, *, output_typ
     shape="infer_fully_connected",
     flops=_count_flops,
 )
+@describes_like(fully_connected)
 def fully_connected_compressed(
     X: Array,
     W: Array,
@@ -73,18 +75,10 @@ def fully_connected_compressed(
     """Compute `X * ((W - weight_zero_points) * weight_scales)^T + bias`.
 
     Args:
-        X: Floating-point, shape [..., I].
         W: Any quantized type, shape [O, I].
         bias: Floating-point, broadcast to the result; ignored if empty.
         weight_scales: Numeric, one value, shape [O, 1], or [O, groups] for groups of I / groups neighboring values.
         weight_zero_points: Numeric, as `weight_scales`; ignored if omitted or empty.
-        output_type: Type of the result; "dynamic" for the type of `X`.
-
-    Returns:
-        Shape [..., O], the type `output_type`.
-
-    Raises:
-        InputError: The shapes do not match.
 
     Spec:
         Defined by ov_ops/fully_connected_compressed.hpp

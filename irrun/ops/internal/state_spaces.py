@@ -12,6 +12,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.checks import check_rank, check_shape
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -217,6 +218,7 @@ def selective_ssm(A: Array, dt: Array, B: Array, x: Array, C: Array, recurrent_s
 
 @op("PagedSelectiveSSM", opset="extension", kind="recurrent", shape="infer_paged_state_space", flops=_count_state_space)
 @compute_in_float32
+@describes_like(paged_gated_delta_net)
 def paged_selective_ssm(
     A: Array,
     dt: Array,
@@ -241,18 +243,10 @@ def paged_selective_ssm(
         x: The type of `A`, shape [tokens, heads, P].
         C: The type and shape of `B`.
         recurrent_state_table: The type of `A`, shape [blocks, heads, P, N].
-        subsequence_begins: Integer, shape [sequences + 1]: where sequences begin, and the number of tokens.
-        la_block_indices: Integer, shape [n]: rows of the table, sequence by sequence. The first one of a sequence has
-            its first state.
-        la_block_indices_begins: Integer, shape [sequences + 1]: where the rows of sequences begin, and n.
         num_processed_tokens: Integer, shape [sequences]: the tokens before, which has no influence on the output.
-        cache_interval: Integer, shape [sequences]: how often states are written, which has none either.
 
     Returns:
         The shape and type of `x`.
-
-    Raises:
-        InputError: The shapes do not match, or a row does not exist.
 
     Spec:
         Defined by openvino/op/paged_selective_ssm.hpp
@@ -268,6 +262,7 @@ def paged_selective_ssm(
 
 @op("PagedCausalConv1D", opset="extension", kind="window", shape="keep_shape", flops=_count_taps)
 @compute_in_float32
+@describes_like(paged_gated_delta_net)
 def paged_causal_conv_1d(
     input_embeds: Array,
     conv_state_table: Array,
@@ -290,18 +285,11 @@ def paged_causal_conv_1d(
             them has no influence.
         conv_weight: The type of `input_embeds`, shape [channels, 1, K].
         conv_bias: The type of `input_embeds`, shape [channels], or without elements.
-        subsequence_begins: Integer, shape [sequences + 1]: where sequences begin, and the number of tokens.
         la_block_indices: Integer, shape [n]: rows of the table, sequence by sequence. The first one of a sequence has
             the tokens before it.
-        la_block_indices_begins: Integer, shape [sequences + 1]: where the rows of sequences begin, and n.
-        processed_tokens: Integer, shape [sequences]: the tokens before, which has no influence on the output.
-        cache_interval: Integer, shape [sequences]: how often states are written, which has none either.
 
     Returns:
         The shape and type of `input_embeds`.
-
-    Raises:
-        InputError: The shapes do not match, or a row does not exist.
 
     Spec:
         Defined by openvino/op/paged_causal_conv1d.hpp and the CPU plugin's paged_causal_conv1d.hpp

@@ -9,6 +9,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_int_list, to_shape
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 from irrun.shapes import get_broadcast_shape
@@ -48,6 +49,7 @@ def broadcast_1(
 
 
 @op("Broadcast", since=3, kind="view", shape="infer_broadcast", shaped_by=(1, 2), folding="linear", flops=0)
+@describes_like(broadcast_1)
 def broadcast_3(
     data: Array,
     target_shape: Array,
@@ -59,19 +61,11 @@ def broadcast_3(
     """Broadcast `data` to `target_shape`, or both to each other.
 
     Args:
-        data: Any type, any shape.
-        target_shape: Integer, shape [n].
-        axes_mapping: Integer, shape [rank of data], for mode "explicit" only: the axis of the result that each axis of
-            `data` becomes.
         mode: Broadcasting rule. "bidirectional" broadcasts the shape of `data` and `target_shape` to each other.
             "none" is a synonym of "explicit".
-        axis: First axis of the result that "pdpd" matches with `data`. -1 aligns the last axes.
 
     Returns:
         Shape target_shape, or the common shape if `mode` is "bidirectional"; the type of `data`.
-
-    Raises:
-        InputError: `data` does not broadcast to `target_shape`.
 
     Spec:
         Broadcast-3

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 
@@ -48,14 +49,9 @@ def depth_to_space_1(data: Array, *, mode: Mode, block_size: int = 1) -> Array:
 
 
 @op("SpaceToDepth", since=1, kind="movement", shape="infer_space_to_depth", shaped_by=(), keeps_values=True, flops=0)
+@describes_like(depth_to_space_1)
 def space_to_depth_1(data: Array, *, mode: Mode, block_size: int = 1) -> Array:
     """Move blocks from the spatial axes to the channels; the inverse of DepthToSpace.
-
-    Args:
-        data: Any type, shape [N, C, d1, ..., dK], K >= 1.
-        mode: Whether the position in the block is the slower ("blocks_first") or the faster ("depth_first") part of
-            the channel index.
-        block_size: Size of a block on each spatial axis.
 
     Returns:
         Shape [N, C * block_size**K, d1 / block_size, ..., dK / block_size], the type of `data`.

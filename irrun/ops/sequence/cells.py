@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from irrun.ops._support.checks import check_shape
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import count_recurrent
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.recurrent_steps import (
@@ -89,6 +90,7 @@ def rnn_cell_1(
     flops=count_recurrent(pointwise=11, weights=2),
 )
 @compute_in_float32
+@describes_like(rnn_cell_1)
 def gru_cell_3(
     X: Array,
     initial_hidden_state: Array,
@@ -108,24 +110,15 @@ def gru_cell_3(
     In files up to IR v7, W holds W and R side by side, and B is the input after it.
 
     Args:
-        X: Floating-point, shape [batch, input].
-        initial_hidden_state: The type of `X`, shape [batch, hidden].
         W: The type of `X`, shape [3 * hidden, input].
         R: The type of `X`, shape [3 * hidden, hidden].
         B: The type of `X`, shape [3 * hidden], or [4 * hidden] if `linear_before_reset` is true, where the last part is
             the bias of `H*R^T`; zeros if omitted.
-        hidden_size: Size of the hidden state.
         activations: Names of the activation functions of the gates z and r, and of the gate h.
         activations_alpha: Values of alpha, one for each function.
         activations_beta: Values of beta, one for each function.
         clip: Bound of the gates before their activation functions; 0 disables clipping.
         linear_before_reset: Whether the reset gate is applied after `H*R^T`.
-
-    Returns:
-        The new hidden state, shape [batch, hidden].
-
-    Raises:
-        InputError: Shapes do not match, or an activation is unknown.
 
     Spec:
         GRUCell-3
@@ -151,6 +144,7 @@ def gru_cell_3(
     output_types=(0, 0),
 )
 @compute_in_float32
+@describes_like(gru_cell_3)
 def lstm_cell_1(
     X: Array,
     initial_hidden_state: Array,
@@ -173,27 +167,18 @@ def lstm_cell_1(
     In files up to IR v7, W holds W and R side by side, and B is the input after it.
 
     Args:
-        X: Floating-point, shape [batch, input].
-        initial_hidden_state: The type of `X`, shape [batch, hidden].
         initial_cell_state: The type of `X`, shape [batch, hidden].
         W: The type of `X`, shape [4 * hidden, input].
         R: The type of `X`, shape [4 * hidden, hidden].
         B: The type of `X`, shape [4 * hidden]; zeros if omitted.
         P: The type of `X`, shape [3 * hidden]: peepholes of the gates f, i, o; zeros if omitted.
-        hidden_size: Size of the hidden state.
         activations: Names of the activation functions of the gates f, i, o, of the gate c, and of the cell state.
-        activations_alpha: Values of alpha, one for each function.
-        activations_beta: Values of beta, one for each function.
-        clip: Bound of the gates before their activation functions; 0 disables clipping.
         weights_format: Ignored. The specification does not define it. OpenVINO always uses the order f, i, c, o, but
             writes "ifco" if the file that it read omits the attribute.
         input_forget: Whether the input gate is 1 - f.
 
     Returns:
         The new hidden state and cell state, shape [batch, hidden] each.
-
-    Raises:
-        InputError: Shapes do not match, or an activation is unknown.
 
     Spec:
         LSTMCell-1
@@ -220,6 +205,7 @@ def lstm_cell_1(
     flops=count_recurrent(pointwise=13, weights=3),
     output_types=(0, 0),
 )
+@describes_like(lstm_cell_1)
 def lstm_cell_4(
     X: Array,
     initial_hidden_state: Array,
@@ -235,25 +221,6 @@ def lstm_cell_4(
     clip: float = 0.0,
 ) -> tuple[Array, Array]:
     """Compute one step of long short-term memory, with the gates in the order f, i, c, o.
-
-    Args:
-        X: Floating-point, shape [batch, input].
-        initial_hidden_state: The type of `X`, shape [batch, hidden].
-        initial_cell_state: The type of `X`, shape [batch, hidden].
-        W: The type of `X`, shape [4 * hidden, input].
-        R: The type of `X`, shape [4 * hidden, hidden].
-        B: The type of `X`, shape [4 * hidden]; zeros if omitted.
-        hidden_size: Size of the hidden state.
-        activations: Names of the activation functions of the gates f, i, o, of the gate c, and of the cell state.
-        activations_alpha: Values of alpha, one for each function.
-        activations_beta: Values of beta, one for each function.
-        clip: Bound of the gates before their activation functions; 0 disables clipping.
-
-    Returns:
-        The new hidden state and cell state, shape [batch, hidden] each.
-
-    Raises:
-        InputError: Shapes do not match, or an activation is unknown.
 
     Spec:
         LSTMCell-4, described as LSTMCell-1

@@ -9,6 +9,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation, check_scratch
 from irrun.ops._support.axes import normalize_axis, to_scalar
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import Call
 from irrun.ops._support.index_range import IndexRange
 from irrun.ops._support.numerics import Array
@@ -74,6 +75,7 @@ def one_hot_1(indices: Array, depth: Array, on_value: Array, off_value: Array, *
     index_range=_get_index_range,
     output_types=(2,),
 )
+@describes_like(one_hot_1)
 def one_hot_16(
     indices: Array,
     depth: Array,
@@ -86,19 +88,11 @@ def one_hot_16(
     """Encode each index as a vector along a new axis.
 
     Args:
-        indices: Integer, any shape.
-        depth: Integer scalar, the length of the new axis.
-        on_value: Scalar of any type, the value at the index.
-        off_value: Scalar of the type of `on_value`, the value everywhere else.
-        axis: Position of the new axis.
         negative_indices_mode: Whether negative indices are ignored, or with "normalize" count from the end.
 
     Returns:
         Shape indices.shape with `depth` inserted at `axis`, the type of `on_value`. A vector whose index is out of
         range or ignored has only `off_value`.
-
-    Raises:
-        InputError: `depth` is negative, or `axis` is out of range.
 
     Spec:
         OneHot-16

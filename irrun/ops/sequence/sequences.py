@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.ops._support.checks import check_shape
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import count_recurrent
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.recurrent_sequences import Direction, check_sequence_shapes, run_gru_sequence, run_sequence
@@ -102,6 +103,7 @@ def rnn_sequence_5(
     output_types=(0, 0),
 )
 @compute_in_float32
+@describes_like(rnn_sequence_5)
 def gru_sequence_5(
     X: Array,
     initial_hidden_state: Array,
@@ -121,27 +123,15 @@ def gru_sequence_5(
     """Run a gated recurrent unit along sequences, with the gates in the order z, r, h.
 
     Args:
-        X: Floating-point, shape [batch, time, input].
-        initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
-        sequence_lengths: i32 or i64, shape [batch].
         W: The type of `X`, shape [directions, 3 * hidden, input].
         R: The type of `X`, shape [directions, 3 * hidden, hidden].
         B: The type of `X`, shape [directions, 3 * hidden], or [directions, 4 * hidden] if `linear_before_reset` is
             true.
-        hidden_size: Size of the hidden state.
-        direction: The direction or directions.
         activations: Names of the activation functions of the gates z and r, and of the gate h.
         activations_alpha: Values of alpha, one for each function.
         activations_beta: Values of beta, one for each function.
         clip: Bound of the gates before their activation functions; 0 disables clipping.
         linear_before_reset: Whether the reset gate is applied after `H*R^T`.
-
-    Returns:
-        The hidden states, shape [batch, directions, time, hidden], with zeros after the end of each sequence; and the
-        last hidden state, shape [batch, directions, hidden], with zeros for empty sequences.
-
-    Raises:
-        InputError: Shapes do not match, a length is not in [0, time], or an activation is unknown.
 
     Spec:
         GRUSequence-5
@@ -173,6 +163,7 @@ def gru_sequence_5(
     output_types=(0, 0, 0),
 )
 @compute_in_float32
+@describes_like(gru_sequence_5)
 def lstm_sequence_5(
     X: Array,
     initial_hidden_state: Array,
@@ -197,29 +188,18 @@ def lstm_sequence_5(
     P, `weights_format` and `input_forget` occur in files of the first version of the operation, which was withdrawn.
 
     Args:
-        X: Floating-point, shape [batch, time, input].
-        initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
         initial_cell_state: The type of `X`, shape [batch, directions, hidden].
-        sequence_lengths: i32 or i64, shape [batch].
         W: The type of `X`, shape [directions, 4 * hidden, input].
         R: The type of `X`, shape [directions, 4 * hidden, hidden].
         B: The type of `X`, shape [directions, 4 * hidden].
         P: The type of `X`, shape [directions, 3 * hidden]: peepholes of the gates f, i, o.
-        hidden_size: Size of the hidden state.
-        direction: The direction or directions.
         activations: Names of the activation functions of the gates f, i, o, of the gate c, and of the cell state.
-        activations_alpha: Values of alpha, one for each function.
-        activations_beta: Values of beta, one for each function.
-        clip: Bound of the gates before their activation functions; 0 disables clipping.
         weights_format: Order of the gates in W, R and B.
         input_forget: Whether the input gate is 1 - f.
 
     Returns:
         The hidden states, shape [batch, directions, time, hidden], with zeros after the end of each sequence; and the
         last hidden state and cell state, shape [batch, directions, hidden] each, with zeros for empty sequences.
-
-    Raises:
-        InputError: Shapes do not match, a length is not in [0, time], or an activation is unknown.
 
     Spec:
         LSTMSequence-5, described as LSTMSequence-1

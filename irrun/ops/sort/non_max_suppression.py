@@ -12,6 +12,7 @@ from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.axes import to_scalar
 from irrun.ops._support.boxes import compute_overlaps, compute_rotated_overlaps
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.nms import run_greedy_nms
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.registry import op
@@ -132,6 +133,7 @@ def non_max_suppression_5(
     shape="infer_padded_suppression",
     output_types=("output_type",),
 )
+@describes_like(non_max_suppression_5)
 def non_max_suppression_3(
     boxes: Array,
     scores: Array,
@@ -146,23 +148,10 @@ def non_max_suppression_3(
     """Select boxes as NonMaxSuppression-5 does without a sigma.
 
     Args:
-        boxes: Floating-point, shape [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or x and y of the center,
-            width and height if `box_encoding` is "center".
-        scores: Floating-point, shape [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
-            reference implementation.
-        max_output_boxes_per_class: Integer scalar. 0 if omitted, which selects nothing.
-        iou_threshold: Floating-point scalar, 0 if omitted.
-        score_threshold: Floating-point scalar, 0 if omitted.
-        box_encoding: Format of the boxes.
-        sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
-            class and descending score.
         output_type: Element type of the result, i32 or i64.
 
     Returns:
         Image, class and box [selected, 3]. There is no padding with rows of -1, as in OpenVINO.
-
-    Raises:
-        InputError: Shapes do not match.
 
     Spec:
         NonMaxSuppression-3, NonMaxSuppression-4
@@ -188,6 +177,7 @@ def non_max_suppression_3(
     shape="infer_padded_suppression_per_image",
     output_types=("i64",),
 )
+@describes_like(non_max_suppression_5)
 def non_max_suppression_1(
     boxes: Array,
     scores: Array,
@@ -200,23 +190,8 @@ def non_max_suppression_1(
 ) -> Array:
     """Select boxes as NonMaxSuppression-5 does without a sigma.
 
-    Args:
-        boxes: Floating-point, shape [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or x and y of the center,
-            width and height if `box_encoding` is "center".
-        scores: Floating-point, shape [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
-            reference implementation.
-        max_output_boxes_per_class: Integer scalar. 0 if omitted, which selects nothing.
-        iou_threshold: Floating-point scalar, 0 if omitted.
-        score_threshold: Floating-point scalar, 0 if omitted.
-        box_encoding: Format of the boxes.
-        sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
-            class and descending score.
-
     Returns:
         Image, class and box, i64 [selected, 3]. There is no padding with rows of -1, as in OpenVINO.
-
-    Raises:
-        InputError: Shapes do not match.
 
     Spec:
         NonMaxSuppression-1
@@ -240,6 +215,7 @@ def non_max_suppression_1(
     shape="infer_rotated_suppression",
     output_types=("output_type", "f32", "output_type"),
 )
+@describes_like(non_max_suppression_5)
 def nms_rotated_13(
     boxes: Array,
     scores: Array,
@@ -255,22 +231,10 @@ def nms_rotated_13(
 
     Args:
         boxes: Floating-point, shape [N, boxes, 5]: x and y of the center, width, height, angle in radians.
-        scores: Floating-point, shape [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
-            reference implementation.
         max_output_boxes_per_class: Integer scalar.
         iou_threshold: Floating-point scalar. Boxes that overlap a selected one by more are suppressed.
         score_threshold: Floating-point scalar.
-        sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
-            class and descending score.
-        output_type: Element type of the first and third outputs, i32 or i64.
         clockwise: Whether positive angles are clockwise instead of counterclockwise.
-
-    Returns:
-        Image, class and box [selected, 3]; image, class and score [selected, 3] in f32; and the number of selected
-        boxes [1].
-
-    Raises:
-        InputError: Shapes do not match.
 
     Spec:
         NMSRotated-13

@@ -10,6 +10,7 @@ from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axis, to_scalar
 from irrun.ops._support.blocks import iterate_blocks
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 
@@ -96,6 +97,7 @@ def topk_1(
     shaped_by=(1,),
     output_types=(0, "index_element_type"),
 )
+@describes_like(topk_1)
 def topk_11(
     data: Array,
     k: Array,
@@ -109,19 +111,11 @@ def topk_11(
     """Find the largest or smallest elements along an axis, exactly as TopK-3, which is always stable.
 
     Args:
-        data: Numeric, any shape.
-        k: Number of elements, integer scalar.
-        axis: The axis. Negative values count from the last one.
-        mode: Whether the largest or the smallest elements are selected.
         sort: The order of the result; see TopK-3.
-        index_element_type: Element type of the second output.
         stable: Whether equal elements are in order of index. It has no effect, because they always are.
 
     Returns:
         The outputs of TopK-3.
-
-    Raises:
-        InputError: `axis` or `k` is out of range.
 
     Spec:
         TopK-11

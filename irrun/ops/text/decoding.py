@@ -9,6 +9,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.checks import check_rank
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 from irrun.text.ragged import (
@@ -210,17 +211,11 @@ def _make_char_table() -> Array:
     flops=0,
     output_types=("i32", "i32", "u8"),
 )
+@describes_like(bytes_to_chars)
 def chars_to_bytes(
     row_begins: Array, row_ends: Array, begins: Array, ends: Array, chars: Array
 ) -> tuple[Array, Array, Array]:
     """Replace each character by the byte that it represents in vocabularies of bytes, and join the strings of rows.
-
-    Args:
-        row_begins: i32, any shape: where each row of strings begins.
-        row_ends: i32, the shape of `row_begins`.
-        begins: i32 [strings].
-        ends: i32 [strings].
-        chars: u8 [bytes].
 
     Returns:
         A string for each row, without gaps.

@@ -6,6 +6,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.limits import check_allocation
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 from irrun.text.bpe import BytePairEncoder
@@ -110,6 +111,7 @@ def _build_bpe(*inputs: Array | str | bool) -> BytePairEncoder:
     flops=0,
     output_types=("i32", "i32", "i32"),
 )
+@describes_like(bpe_tokenizer)
 def wordpiece_tokenizer(
     row_begins: Array,
     row_ends: Array,
@@ -127,20 +129,12 @@ def wordpiece_tokenizer(
     """Split words into the longest tokens from left to right.
 
     Args:
-        row_begins: i32, any shape.
-        row_ends: i32, the shape of `row_begins`.
-        begins: i32 [words].
-        ends: i32 [words].
-        chars: u8 [bytes].
         vocabulary_begins: i32 [tokens]. Ids are positions.
         vocabulary_ends: i32 [tokens].
         vocabulary_chars: u8 [bytes].
         unknown: i32, one element: the id of words that cannot be split.
         suffix_indicator: The prefix of tokens inside words.
         max_bytes_per_word: Maximum size of a word that is split, in bytes.
-
-    Returns:
-        Where each row begins and ends, i32 of the shape of `row_begins`, and its tokens, i32 [tokens].
 
     Raises:
         InputError: Rows, words or tokens exceed what they refer to, or there is not one id of unknown words.
@@ -167,6 +161,7 @@ def _build_wordpiece(
     flops=0,
     output_types=("i32", "i32", "i32"),
 )
+@describes_like(wordpiece_tokenizer)
 def unigram_tokenizer(
     row_begins: Array,
     row_ends: Array,
@@ -186,22 +181,11 @@ def unigram_tokenizer(
     """Split words into the tokens with the largest sum of scores.
 
     Args:
-        row_begins: i32, any shape.
-        row_ends: i32, the shape of `row_begins`.
-        begins: i32 [words].
-        ends: i32 [words].
-        chars: u8 [bytes].
-        vocabulary_begins: i32 [tokens]. Ids are positions.
-        vocabulary_ends: i32 [tokens].
-        vocabulary_chars: u8 [bytes].
         scores: f32 [tokens].
         byte_fallback: Not used, as in OpenVINO Tokenizers.
         unk_token_id: The id of characters without token. Neighboring ones are one token.
         fuse_unk: Not used, as in OpenVINO Tokenizers.
         min_score: Not used, as in OpenVINO Tokenizers.
-
-    Returns:
-        Where each row begins and ends, i32 of the shape of `row_begins`, and its tokens, i32 [tokens].
 
     Raises:
         InputError: Rows, words or tokens exceed what they refer to, there are not as many scores as tokens, or a token

@@ -8,6 +8,7 @@ import numpy as np
 
 from irrun.deadlines import within_time
 from irrun.errors import InputError
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 from irrun.text.ragged import check_strings, join_strings, list_strings
@@ -146,18 +147,9 @@ def sentencepiece_detokenizer(model: Array, tokens: Array) -> tuple[Array, ...]:
     flops=0,
     output_types=("i32", "i32", "u8"),
 )
+@describes_like(sentencepiece_detokenizer)
 def sentencepiece_stream_detokenizer(model: Array, tokens: Array) -> tuple[Array, ...]:
     """Return the pieces of rows of tokens by a model of SentencePiece, with the bytes that tokens stand for.
-
-    Args:
-        model: u8 [bytes], the serialized model.
-        tokens: i32 [rows, columns]. Tokens above the vocabulary are left out.
-
-    Returns:
-        Where each text begins and ends, i32 [rows], and the text, u8 [bytes].
-
-    Raises:
-        InputError: The model cannot be read, the tokens have another shape, or one is negative.
 
     Spec:
         Defined by sentence_piece.cpp of OpenVINO Tokenizers
