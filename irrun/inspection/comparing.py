@@ -12,48 +12,25 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from irrun._lazy import get_provider
-from irrun.arguments import check_functions, check_number, check_path, check_text
+from irrun.arguments import check_functions, check_number
 from irrun.errors import InputError
 from irrun.inspection.comparison import Comparison, LayerComparison, OutputComparison
 from irrun.inspection.connections import ConnectionTable
 from irrun.inspection.contributions import Contributions, cast
-from irrun.inspection.ignored import IgnoredElements, find_unspecified
 from irrun.inspection.keys import KeyTable
-from irrun.inspection.metrics import Metrics, are_identical, measure, measure_top_k, widen
-from irrun.inspection.normalization import NormalizationCheck
-from irrun.inspection.references import (
-    ModelReference,
-    Reference,
-    load_arrays,
-    make_f64_reference,
-    make_mapping_reference,
-)
-from irrun.inspection.rounding import (
-    EXACT,
-    Rounding,
-    RoundingEstimator,
-    get_basic_rounding,
-    get_epsilon,
-    is_float_array,
-)
-from irrun.inspection.saturation import SaturationCheck
+from irrun.inspection.metrics import measure, measure_top_k
+from irrun.inspection.own_errors import LayerValues, OwnErrors, measure_rounded
+from irrun.inspection.reference_kinds import open_reference
+from irrun.inspection.references import Reference
+from irrun.inspection.rounding import get_epsilon
 from irrun.inspection.static_differences import OWNER, StaticDifferences
-from irrun.inspection.torch_reference import Module, TorchReference, is_torch
-from irrun.inspection.verdicts import (
-    LayerErrors,
-    choose_verdict,
-    exceeds_level,
-    get_ordinary_sqnr,
-    get_output_sqnr,
-    is_near_zero,
-    is_one_level,
-)
+from irrun.inspection.torch_reference import Module
+from irrun.inspection.verdicts import LayerErrors, choose_verdict, get_output_sqnr
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, name_outputs
 from irrun.ir.reader import read_model
@@ -63,14 +40,10 @@ from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 from irrun.runtime.request import CompiledModel
 
-__all__ = ["compare", "compare_with", "open_reference"]
+__all__ = ["compare", "compare_with"]
 
 Array = np.ndarray[Any, Any]
 
-#: Tolerance of a layer as a multiple of its rounding error, if the reference has other kernels.
-FACTOR = 64.0
-#: The same if irrun computes the reference: equal layers then give equal values.
-SAME_RUNTIME_FACTOR = 2.0
 #: Maximum relative error of a layer's inputs that counts as rounding.
 MAX_ROUNDING = 1e-3
 #: Minimum SQNR of agreeing outputs in dB, if rounding errors of inputs make results of layers jump.
@@ -173,60 +146,6 @@ def compare_with(
     return _Comparer(compiled, reference, [arguments], factor, (), settings).compare_layers()
 
 
-def open_reference(
-    model: Model,
-    reference: Model | str | os.PathLike[str] | Mapping[str, Array] | Module,
-    arguments: Sequence[Array],
-    settings: RunSettings = DEFAULT_SETTINGS,
-    *,
-    names: Mapping[str, str] | None = None,
-    has_more: bool = False,
-) -> Reference:
-    """Run or open a reference.
-
-    Args:
-        model: The model.
-        reference: The reference, as `against` of `compare`.
-        arguments: The inputs of the model, in the order of the Parameters.
-        settings: The settings for a reference that irrun runs.
-        names: Names of reference arrays -> names of the model.
-        has_more: Whether more inputs follow in the same session.
-
-    Raises:
-        InputError: The reference does not exist, or its inputs differ from the model's.
-    """
-    if names and (isinstance(reference, Model) or is_torch(reference) or _is_computed(reference)):
-        raise InputError("names of arrays can be mapped only if the reference consists of arrays")
-    if isinstance(reference, Model):
-        return ModelReference(str(reference.path or reference.name), model, reference, arguments, settings)
-    if is_torch(reference):
-        return TorchReference(reference, model, arguments)
-    if isinstance(reference, Mapping):
-        for name in reference:
-            check_text("a name in against", name)
-        return make_mapping_reference(model, reference, names)
-    text = check_path("against", reference, "a Model, arrays by name, 'f64', 'openvino' or a path")
-    if text == "f64":
-        return make_f64_reference(model, arguments, settings)
-    if text == "openvino" or text.startswith("openvino:"):
-        from irrun.inspection.openvino_reference import OpenVinoReference
-
-        return OpenVinoReference(text, model, arguments, keeps_batches=has_more)
-    if text.lower().endswith(".onnx"):
-        from irrun.inspection.onnx_reference import OnnxReference
-
-        return OnnxReference(text, model, arguments)
-    if text.lower().endswith(".xml"):
-        return ModelReference(text, model, read_model(text), arguments, settings)
-    return load_arrays(Path(text), model, names)
-
-
-def _is_computed(text: object) -> bool:
-    """Return whether the text of a reference means a model."""
-    name = str(text) if isinstance(text, (str, os.PathLike)) else ""
-    return name == "f64" or name.partition(":")[0] == "openvino" or name.lower().endswith((".xml", ".onnx"))
-
-
 class _Comparer:
     """Compares one model with one reference."""
 
@@ -249,13 +168,10 @@ class _Comparer:
         self.table = KeyTable(compiled.model)
         self.is_f64 = reference.name == "f64"
         self.default_factor = factor
-        self.estimator = RoundingEstimator(reference.epsilon)
         self.errors: dict[str, LayerErrors] = {}
         self.executed: set[int] = set()
         self.connections = ConnectionTable(self.table)
-        self.ignored = IgnoredElements(self.connections)
-        self.saturation = SaturationCheck(self.connections)
-        self.normalization = NormalizationCheck(self.connections, self.estimator)
+        self.own_errors = OwnErrors(reference, self.connections, factor)
         self.differences = StaticDifferences(self.table, reference)
         #: One session for each of the two runs.
         self.requests = compiled.create_infer_request(), compiled.create_infer_request()
@@ -412,14 +328,6 @@ class _Comparer:
         paths = sorted(causes, key=lambda path: (ranked.get(path, causes[path].own.sqnr_db), order[path]))
         return [replace(causes[path], contribution_db=ranked.get(path)) for path in paths]
 
-    def get_factor(self, layer: Layer, outputs: Sequence[Array], references: Sequence[Array | None]) -> float:
-        """Return the tolerance of a layer as a multiple of its rounding error."""
-        if self.default_factor is not None:
-            return self.default_factor
-        types = [value.dtype for value in references if value is not None]
-        is_same = types == [value.dtype for value in outputs]
-        return SAME_RUNTIME_FACTOR if self.reference.is_same_runtime and is_same else FACTOR
-
     def measure_own(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> Sequence[Array] | None:
@@ -430,167 +338,16 @@ class _Comparer:
         matched_by = self.reference.find_match(layer)
         if matched_by is None:
             return None
-        replacements = [self.reference.get_value(layer, port, scope) for port in range(len(outputs))]
-        if all(value is None for value in replacements):
+        references = [self.reference.get_value(layer, port, scope) for port in range(len(outputs))]
+        if all(value is None for value in references):
             return None
-        results = outputs
-        inputs, outputs, references = self.leave_out(layer, inputs, outputs, replacements)
-        factor = self.get_factor(layer, outputs, references)
-        errors = LayerErrors(layer, scope, self.table.get_key(layer, scope), matched_by, factor)
-        errors.has_type_change = any(
-            r is not None and r.dtype != o.dtype and not (is_float_array(o) and is_float_array(r))
-            for o, r in zip(outputs, references, strict=True)
-        )
-        errors.rounding = self.estimate(layer, inputs, outputs, references)
-        self.errors[errors.key] = errors
-        for value, expected, rounding in zip(outputs, references, errors.rounding, strict=True):
-            if expected is not None:
-                metrics = _measure(value, expected, rounding, factor)
-                errors.own.append(metrics)
-                if metrics.over_tolerance:
-                    is_near = is_near_zero(value, expected, rounding, factor, inputs)
-                    if is_near and metrics.sqnr_db < get_ordinary_sqnr([rounding]):
-                        is_near = self.is_sensitive(layer, inputs, outputs, references, factor)
-                    elif not is_near:
-                        is_near = self.is_transform(layer, inputs, outputs, references, factor)
-                    errors.is_near_zero &= is_near
-                    errors.is_one_level &= is_one_level(layer, inputs, value, expected)
-                    errors.exceeds_level |= exceeds_level(layer, inputs, value, expected)
-                elif metrics.sqnr_db < get_ordinary_sqnr([rounding]):
-                    errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor)
-        is_over = any(metrics.over_tolerance for metrics in errors.own)
-        if is_over and not self.reference.is_same_runtime and len(outputs) == 1 and references[0] is not None:
-            errors.explanation = self.saturation.describe(
-                layer, inputs, outputs[0], references[0], errors.own[0]
-            ) or self.normalization.describe(layer, inputs, references[0], errors.own[0])
-        if errors.has_own_excess and not errors.has_type_change:
-            errors.has_wrong_kernel = self.has_wrong_kernel(layer, inputs, outputs, references, factor)
+        values = self.own_errors.leave_out(LayerValues(layer, inputs, outputs, references))
+        key = self.table.get_key(layer, scope)
+        self.errors[key] = self.own_errors.measure(values, scope, key, matched_by)
         return [
             value if expected is None else cast(expected, value)
-            for value, expected in zip(results, replacements, strict=True)
+            for value, expected in zip(outputs, references, strict=True)
         ]
-
-    def leave_out(
-        self,
-        layer: Layer,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array],
-        references: Sequence[Array | None],
-    ) -> tuple[Sequence[Array | None], Sequence[Array], Sequence[Array | None]]:
-        """Return the inputs, outputs and references of a layer, with ignored elements made equal."""
-        expected = references[0] if references else None
-        if expected is None or expected.shape != outputs[0].shape:
-            return inputs, outputs, references
-        value = outputs[0]
-        if self.reference.is_same_runtime:
-            undefined = None
-        else:
-            undefined = self.ignored.find_undefined(layer, inputs, value)
-            undefined = find_unspecified(layer, inputs, value) if undefined is None else undefined
-        if undefined is not None:
-            return inputs, outputs, [np.where(undefined, value.astype(expected.dtype), expected), *references[1:]]
-        masked = self.ignored.find_masked(layer, value, expected)
-        if masked is None:
-            return inputs, outputs, references
-        # Without the magnitude of the masks, the tolerance suits the scores.
-        summands = [None if v is None else _set_zero(v, masked) for v in inputs]
-        return summands, [_set_zero(value, masked)], [_set_zero(expected, masked)]
-
-    def estimate(
-        self,
-        layer: Layer,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array],
-        references: Sequence[Array | None],
-    ) -> list[Rounding]:
-        """Return the rounding error of the outputs; if the outputs are equal, skip the computation."""
-        pairs = list(zip(outputs, references, strict=True))
-        if all(r is None or are_identical(o, r) for o, r in pairs):
-            return [get_basic_rounding(o, self.reference.epsilon) for o in outputs]
-        roundings = self.estimator.estimate(layer, inputs, outputs)
-        narrowed = []
-        for rounding, (_, expected) in zip(roundings, pairs, strict=True):
-            if expected is not None and rounding is not EXACT and is_float_array(expected):
-                epsilon = max(rounding.epsilon, get_epsilon(expected.dtype))
-                rounding = Rounding(rounding.relative, rounding.magnitude, epsilon)
-            narrowed.append(rounding)
-        return narrowed
-
-    def is_sensitive(
-        self,
-        layer: Layer,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array],
-        references: Sequence[Array | None],
-        factor: float,
-    ) -> bool:
-        """Return whether rounding errors of the inputs explain the errors of the outputs.
-
-        The magnitude of the inputs is not enough: Softmax ignores the large values of masks.
-        """
-        if registry.get_card(layer.type, layer.version).discontinuous:
-            return True
-        changes = self.estimator.measure_sensitivity(layer, inputs, outputs)
-        return changes is None or self.are_explained(outputs, references, changes, factor)
-
-    def is_transform(
-        self,
-        layer: Layer,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array],
-        references: Sequence[Array | None],
-        factor: float,
-    ) -> bool:
-        """Return whether rounding errors of angles explain the errors of a Fourier transform.
-
-        OpenVINO computes the angles in f32, so their errors grow with the length.
-        """
-        operation = registry.find(layer.type, layer.version)
-        if operation is None or operation.category != "signals" or inputs[0] is None:
-            return False
-        changes = self.estimator.measure_sensitivity(layer, inputs, outputs)
-        length = max(inputs[0].shape, default=1)
-        return changes is not None and self.are_explained(outputs, references, changes, factor * length)
-
-    def has_wrong_kernel(
-        self,
-        layer: Layer,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array],
-        references: Sequence[Array | None],
-        factor: float,
-    ) -> bool:
-        """Return whether the kernel differs from the operation in f64, but the reference does not.
-
-        A layer is only ill-conditioned if rounding errors of its inputs explain the error.
-        """
-        if registry.get_card(layer.type, layer.version).discontinuous:
-            return False
-        exact = self.estimator.compute(layer, inputs, len(outputs))
-        changes = self.estimator.measure_sensitivity(layer, inputs, outputs)
-        if exact is None or changes is None or self.are_explained(outputs, references, changes, factor):
-            return False
-        narrow = [cast(wide, value) for wide, value in zip(exact, outputs, strict=True)]
-        return self.are_explained(narrow, references, changes, factor)
-
-    def are_explained(
-        self,
-        outputs: Sequence[Array],
-        references: Sequence[Array | None],
-        changes: Sequence[Array],
-        factor: float,
-    ) -> bool:
-        """Return whether changes by rounding errors of the inputs explain the errors of the outputs."""
-        for value, expected, change in zip(outputs, references, changes, strict=True):
-            if expected is None or not is_float_array(expected) or expected.shape != change.shape:
-                continue
-            with np.errstate(all="ignore"):
-                error = np.abs(widen(value) - widen(expected))
-                rounding = get_epsilon(value.dtype) * np.abs(widen(expected))
-                typical = np.sqrt(np.mean(np.square(change))) / 8
-            if bool(np.any(error > factor * (np.maximum(change, typical) + rounding))):
-                return False
-        return True
 
     def measure_accumulated(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
@@ -599,16 +356,17 @@ class _Comparer:
         errors = self.errors.get(self.table.get_key(layer, scope))
         if errors is None:
             return None
-        replacements = [self.reference.get_value(layer, port, scope) for port in range(len(outputs))]
-        _, values, references = self.leave_out(layer, inputs, outputs, replacements)
-        for value, expected, rounding in zip(values, references, errors.rounding, strict=True):
+        references = [self.reference.get_value(layer, port, scope) for port in range(len(outputs))]
+        values = LayerValues(layer, inputs, outputs, references)
+        kept = self.own_errors.leave_out(values)
+        for value, expected, rounding in zip(kept.outputs, kept.references, errors.rounding, strict=True):
             if expected is not None:
-                errors.accumulated.append(_measure(value, expected, rounding, errors.factor))
+                errors.accumulated.append(measure_rounded(value, expected, rounding, errors.factor))
         errors.input_error = self.find_input_error(layer, scope)
-        undefined = None if self.reference.is_same_runtime else self.ignored.find_undefined(layer, inputs, outputs[0])
-        if undefined is None or replacements[0] is None or replacements[0].shape != outputs[0].shape:
+        undefined = self.own_errors.find_undefined(values)
+        if undefined is None or references[0] is None or references[0].shape != outputs[0].shape:
             return None
-        return [np.where(undefined, cast(replacements[0], outputs[0]), outputs[0]), *outputs[1:]]
+        return [np.where(undefined, cast(references[0], outputs[0]), outputs[0]), *outputs[1:]]
 
     def find_input_error(self, layer: Layer, scope: Scope) -> float:
         """Return the largest relative error of the inputs of a layer."""
@@ -718,18 +476,3 @@ class _Comparer:
             score = metrics.sqnr_db if self.metric is None else float(self.metric(value, expected))
             compared.append(OutputComparison(name, metrics, top_k, agrees, score=score))
         return compared
-
-
-def _measure(value: Array, expected: Array, rounding: Rounding, factor: float) -> Metrics:
-    if value.shape != expected.shape or expected.dtype.kind in "OUST" or rounding is EXACT:
-        return measure(value, expected)
-    return measure(value, expected, rounding.get_limits(expected, factor))
-
-
-def _exceeds_basic(value: Array, expected: Array, rounding: Rounding, factor: float) -> bool:
-    """Return whether the error is too large to come from rounding the result."""
-    return measure(value, expected, rounding.get_basic_limits(expected, factor)).over_tolerance > 0
-
-
-def _set_zero(value: Array, elements: Array) -> Array:
-    return np.where(elements, np.zeros((), value.dtype), value)

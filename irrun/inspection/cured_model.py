@@ -11,7 +11,9 @@ from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.inspection.comparing import compare
 from irrun.inspection.connections import Connections, find_free_ids
-from irrun.inspection.cure import IsolatedLayer, order_models, rate_outputs
+from irrun.inspection.cure import order_models
+from irrun.inspection.cure_search import rate_outputs
+from irrun.inspection.isolated_layers import IsolatedLayer
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import match_layers
 from irrun.inspection.references import convert_arguments, match_outputs

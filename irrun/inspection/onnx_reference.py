@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import ExecutionError, InputError
+from irrun.inspection.array_reference import ArrayReference
 from irrun.inspection.module_ends import find_layer_ends, find_layer_paths, find_module_ends
 from irrun.inspection.modules import parse_module_path
-from irrun.inspection.references import ArrayReference
 from irrun.ir.graph import Graph, Layer, name_values
 from irrun.ir.model import Model, name_inputs
 from irrun.ops._support.numerics import Array

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from irrun.inspection.array_reference import ArrayReference
 from irrun.inspection.comparison import LayerComparison
 from irrun.inspection.connections import ConnectionTable
 from irrun.inspection.differences import LayerDifferences, find_differing_values
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.metrics import measure
-from irrun.inspection.references import ArrayReference, ModelReference, Reference
+from irrun.inspection.references import ModelReference, Reference
 from irrun.inspection.replaying import isolate_layer
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model

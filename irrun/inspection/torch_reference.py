@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from irrun.errors import ExecutionError, InputError
+from irrun.inspection.array_reference import ArrayReference
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.module_ends import find_layer_ends
-from irrun.inspection.references import ArrayReference
 from irrun.ir.model import Model, name_inputs
 
 __all__ = ["Module", "TorchReference", "is_torch"]

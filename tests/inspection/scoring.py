@@ -19,9 +19,9 @@ import numpy as np
 import irrun
 from inspection import bodies, faults, networks
 from irrun.inspection import KeyTable, compare, record
-from irrun.inspection.comparing import open_reference
 from irrun.inspection.keys import get_port_suffix
 from irrun.inspection.metrics import measure
+from irrun.inspection.reference_kinds import open_reference
 
 __all__ = ["Score", "Subject", "compare_untouched", "list_subjects", "plant_at_random", "score", "score_elsewhere"]
 

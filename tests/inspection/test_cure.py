@@ -13,7 +13,7 @@ from inspection import faults, networks
 from inspection.graphs import Row, make_model
 from irrun.data.labels import read_labels
 from irrun.inspection import Cure, find_cure
-from irrun.inspection.cure import LOWEST_DB, rate_outputs
+from irrun.inspection.cure_search import LOWEST_DB, rate_outputs
 from irrun.inspection.cured_model import _make_name, make_cured_model, measure_in_openvino
 from irrun.ir.constant import Constant
 from irrun.ir.graph import Edge, Layer, Port

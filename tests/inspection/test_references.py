@@ -13,18 +13,12 @@ import irrun
 from inspection.graphs import Row, make_graph, make_model
 from irrun.element_types import ELEMENT_TYPES
 from irrun.inspection import compare, record
+from irrun.inspection.array_reference import ArrayReference, make_mapping_reference
 from irrun.inspection.connections import Connections, ConnectionTable, find_free_ids
 from irrun.inspection.differences import find_differing_values
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import match_layers
-from irrun.inspection.references import (
-    ArrayReference,
-    ModelReference,
-    convert_arguments,
-    describe_precision,
-    make_mapping_reference,
-    match_outputs,
-)
+from irrun.inspection.references import ModelReference, convert_arguments, describe_precision, match_outputs
 from irrun.ir.graph import Body, Layer
 
 X = np.float32([1, 2])

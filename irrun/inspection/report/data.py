@@ -11,8 +11,9 @@ import numpy as np
 
 import irrun
 from irrun.errors import IrrunError, escape_unprintable
-from irrun.inspection.comparing import compare, open_reference
+from irrun.inspection.comparing import compare
 from irrun.inspection.comparison import Comparison
+from irrun.inspection.reference_kinds import open_reference
 from irrun.inspection.report.collection import Collector, collect_trace
 from irrun.inspection.report.expected import ExpectedValues
 from irrun.inspection.report.findings import describe_errors, describe_reference, find_number
