@@ -96,7 +96,7 @@ def command(
             other=beside,
             channels=options.inputs.channels.upper(),
             tensor_bytes=parse_size(tensors, "--tensors", accepts_zero=True) or 0,
-            **vars(options.settings),
+            settings=options.settings,
         )
     report.notes.extend(notes)
     if kind == "html":

@@ -68,6 +68,7 @@ def make_report(
     """
     from irrun.inspection.report.data import collect_report
     from irrun.inspection.report.page import render_page
+    from irrun.runtime.options import RunSettings
 
     report = collect_report(
         model,
@@ -77,12 +78,7 @@ def make_report(
         comparison=comparison,
         channels=channels,
         observers=observers,
-        precision=precision,
-        threads=threads,
-        memory=memory,
-        weights_memory=weights_memory,
-        jit=jit,
-        timeout=timeout,
+        settings=RunSettings(precision, threads, memory, weights_memory, jit, timeout),
         tensor_bytes=tensor_bytes,
         other=other,
     )

@@ -25,10 +25,9 @@ from irrun.inspection.report.times import Times, measure_times, read_recorded_ti
 from irrun.inspection.trace import Trace
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
-from irrun.runtime.compilation import Jit
 from irrun.runtime.executor import Observer
 from irrun.runtime.inputs import Inputs, collect_inputs
-from irrun.runtime.options import RunSettings
+from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 from irrun.runtime.request import CompiledModel
 
 __all__ = ["Report", "Source", "collect_report"]
@@ -119,12 +118,7 @@ def collect_report(
     comparison: Comparison | None = None,
     channels: str = "BGR",
     observers: Sequence[Observer] = (),
-    precision: str = "f32",
-    threads: int | None = None,
-    memory: int | str | None = None,
-    weights_memory: int | str | None = None,
-    jit: Jit = None,
-    timeout: float | None = None,
+    settings: RunSettings = DEFAULT_SETTINGS,
     tensor_bytes: int = DEFAULT_TENSOR_BYTES,
     other: Model | str | os.PathLike[str] | None = None,
 ) -> Report:
@@ -140,12 +134,7 @@ def collect_report(
         comparison: The comparison, if it already exists.
         channels: The order of the channels of images: "BGR" or "RGB".
         observers: Observers that are called first, in all runs.
-        precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
-        threads: Number of threads.
-        memory: Memory of the values of a run.
-        weights_memory: Memory of decompressed weights.
-        jit: Whether the measured run uses compiled kernels.
-        timeout: Time limit of each run in seconds.
+        settings: How the model is compiled and run; only the time limit is used for a compiled model.
         tensor_bytes: Limit for full values in compressed bytes; the page draws them and offers them for download.
         other: A model to show next to the model and, with inputs, to compare it with.
 
@@ -156,7 +145,6 @@ def collect_report(
         InputError: The inputs do not match the model, or the reference does not exist.
         IrrunError: The model is invalid, or the comparison failed.
     """
-    settings = RunSettings(precision, threads, memory, weights_memory, jit, timeout)
     source = _read(model)
     structure = Structure(source)
     collector = Collector(structure, tensor_bytes=tensor_bytes)
@@ -181,7 +169,7 @@ def collect_report(
         arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
         _run(report, compiled, arguments, observers, settings)
         if report.error is None:
-            _measure(report, compiled if compiled is model else settings.compile(source), arguments, timeout)
+            _measure(report, compiled if compiled is model else settings.compile(source), arguments, settings.timeout)
     if against is not None and report.error is None:
         arguments = arguments if arguments is not None or trace is None else trace.get_inputs()
         report.comparison = compare(
@@ -189,11 +177,11 @@ def collect_report(
             against,
             arguments,
             observers=observers,
-            precision=precision,
-            threads=threads,
-            memory=memory,
-            weights_memory=weights_memory,
-            timeout=timeout,
+            precision=settings.precision,
+            threads=settings.threads,
+            memory=settings.memory,
+            weights_memory=settings.weights_memory,
+            timeout=settings.timeout,
         )
         if trace is None and arguments is not None:
             _add_expected(report, compiled, against, arguments, observers, settings)
