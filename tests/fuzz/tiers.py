@@ -6,7 +6,7 @@ import importlib.util
 import traceback
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,17 @@ def run_tiers(case: Seed) -> dict[str, str]:
     results, errors, fallbacks = {}, {}, []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        try:
+            model = irrun.read_model(case.xml, case.weights)
+        except irrun.IrrunError as error:
+            return {"kind": "refused", "message": str(error)}
+        except Exception as error:
+            return {"kind": "traceback", "message": f"reader: {_format(error)}"}
         for tier, options in TIERS.items():
             if tier == "compiled" and importlib.util.find_spec("llvmlite") is None:
                 continue
             try:
-                request = irrun.compile_model(
-                    irrun.read_model(case.xml, case.weights), memory=MEMORY, **options
-                ).create_infer_request()
+                request = irrun.compile_model(model, memory=MEMORY, **options).create_infer_request()
                 # The second run has other variables, and kernels that the first has prepared.
                 results[tier] = [list(request.infer(list(case.inputs), timeout=TIMEOUT).values()) for _ in range(2)]
                 fallbacks += request.fallbacks
@@ -67,17 +71,39 @@ def run_tiers(case: Seed) -> dict[str, str]:
         return {"kind": "difference", "message": f"{list(results)} run, but {errors}"}
     if errors:
         return {"kind": "refused", "message": str(errors["plain"])}
-    noisy = [outputs for seed in range(2) if (outputs := _run_with_noise(case, seed)) is not None]
+    noise = _Noise(model, case)
     for tier in [tier for tier in results if tier != "plain"]:
         for run, (outputs, expected) in enumerate(zip(results[tier], results["plain"], strict=True)):
             for i, (output, value) in enumerate(zip(outputs, expected, strict=True)):
-                message = _compare(output, value, [others[run][i] for others in noisy])
+                message = "" if _is_close(output, value) else _compare(output, value, noise.list_outputs(run, i))
                 if message:
                     return {"kind": "difference", "message": f"{tier}, run {run}, output {i}: {message}"}
     return {"kind": "fallback", "message": str(fallbacks[0])} if fallbacks else {"kind": "ok"}
 
 
-def _run_with_noise(case: Seed, seed: int) -> list[list[np.ndarray]] | None:
+class _Noise:
+    """Plain results with errors of rounding, which are computed when results differ.
+
+    Args:
+        model: The model.
+        case: Its inputs.
+    """
+
+    def __init__(self, model: irrun.Model, case: Seed) -> None:
+        self.model, self.case = model, case
+
+    @cached_property
+    def results(self) -> list[list[list[np.ndarray]]]:
+        """The outputs of two runs, for each seed with which the model runs."""
+        results = (_run_with_noise(self.model, self.case, seed) for seed in range(2))
+        return [outputs for outputs in results if outputs is not None]
+
+    def list_outputs(self, run: int, index: int) -> list[np.ndarray]:
+        """Return the values of one output in one run."""
+        return [outputs[run][index] for outputs in self.results]
+
+
+def _run_with_noise(model: irrun.Model, case: Seed, seed: int) -> list[list[np.ndarray]] | None:
     """Return the plain results if every operation makes an error of rounding, or None if they fail."""
     random = np.random.default_rng(seed)
 
@@ -98,7 +124,7 @@ def _run_with_noise(case: Seed, seed: int) -> list[list[np.ndarray]] | None:
         return ((value + noise) * sign).astype(value.dtype)
 
     try:
-        compiled = irrun.compile_model(irrun.read_model(case.xml, case.weights), memory=MEMORY, **TIERS["plain"])
+        compiled = irrun.compile_model(model, memory=MEMORY, **TIERS["plain"])
         for _, instruction in compiled._program.walk():
             if not instruction.bodies and instruction.operation.kind not in EXACT_KINDS:
                 instruction.kernel = partial(add_noise, instruction.operation, instruction.kernel)
@@ -118,6 +144,24 @@ def _get_scale(value: np.ndarray) -> float:
     return float(np.max(magnitudes, initial=0, where=np.isfinite(magnitudes)))
 
 
+def _is_close(output: np.ndarray, expected: np.ndarray) -> bool:
+    """Return whether values are equal within the tolerances, without the effects of noise."""
+    if output.dtype != expected.dtype or output.shape != expected.shape:
+        return False
+    if not _is_float(output):
+        return np.array_equal(output, expected)
+    actual, reference = output.astype(np.float64), expected.astype(np.float64)
+    if np.array_equal(actual, reference, equal_nan=True):
+        return True
+    if not (np.isfinite(actual).all() and np.isfinite(reference).all()):
+        return False
+    return bool(np.max(np.abs(actual - reference)) <= _get_tolerance(output) * np.max(np.abs(reference)) + 1e-6)
+
+
+def _get_tolerance(value: np.ndarray) -> float:
+    return TOLERANCES.get(value.dtype.str[1:], 1e-4)
+
+
 def _compare(output: np.ndarray, expected: np.ndarray, noisy: list[np.ndarray]) -> str:
     """Return how an output differs by more than rounding explains, or an empty string."""
     if not noisy or any(x.shape != expected.shape for x in noisy):
@@ -134,8 +178,7 @@ def _compare(output: np.ndarray, expected: np.ndarray, noisy: list[np.ndarray]) 
             return ""
         difference, scale = np.max(np.abs(actual - reference)), np.max(np.abs(reference))
         effect = max(np.max(np.abs(x - reference)) for x in others)
-    tolerance = TOLERANCES.get(output.dtype.str[1:], 1e-4)
-    if difference <= tolerance * scale + AMPLIFICATION * effect + 1e-6:
+    if difference <= _get_tolerance(output) * scale + AMPLIFICATION * effect + 1e-6:
         return ""
     return f"max abs {difference:.3g} of {scale:.3g}, where noise changes {effect:.3g}"
 
