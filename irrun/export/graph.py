@@ -6,11 +6,10 @@ support the element type of an input, the node computes in another type, with co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import onnx
@@ -18,6 +17,7 @@ import onnx
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import UnsupportedError
 from irrun.export.kernel_types import KERNEL_TYPES
+from irrun.ir.building import GraphBuilder, Numbers, Operators
 from irrun.ir.constant import Constant
 from irrun.shapes import PartialShape
 
@@ -92,8 +92,13 @@ _TENSOR_TYPES = {
     "tensor(int32)": I32,
 }
 
+#: Operator -> the operation of ONNX.
+_OPERATIONS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "negative": "Neg"}
+_OPERATIONS |= {"<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
+_OPERATIONS |= {"&": "And", "|": "Or", "~": "Not"}
 
-class Value:
+
+class Value(Operators):
     """A value of an ONNX graph.
 
     Attributes:
@@ -145,57 +150,17 @@ class Value:
             self.array = self.constant.to_array()
         return self.array
 
-    def __add__(self, other: Operand) -> Value:
-        return op("Add", self, other)
+    def calculate(self, operator: str, *operands: Value | Numbers) -> Value:
+        """Add an operation to the current graph, and return its result."""
+        return op(_OPERATIONS[operator], *operands)
 
-    def __radd__(self, other: Operand) -> Value:
-        return op("Add", constant(other, self.type), self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return op("Sub", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return op("Sub", constant(other, self.type), self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return op("Mul", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return op("Mul", constant(other, self.type), self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return op("Div", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return op("Div", constant(other, self.type), self)
-
-    def __neg__(self) -> Value:
-        return op("Neg", self)
-
-    def __lt__(self, other: Operand) -> Value:
-        return op("Less", self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return op("LessOrEqual", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return op("Greater", self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return op("GreaterOrEqual", self, other)
-
-    def __and__(self, other: Operand) -> Value:
-        return op("And", self, other)
-
-    def __or__(self, other: Operand) -> Value:
-        return op("Or", self, other)
-
-    def __invert__(self) -> Value:
-        return op("Not", self)
+    def to_constant(self, numbers: Value | Numbers) -> Value:
+        """Return a constant of the type of this value."""
+        return constant(numbers, self.type)
 
 
 #: The input of a node. Numbers become constants with the type of the first value among the inputs.
-Operand: TypeAlias = Value | int | float | bool | Sequence[Any] | Array
+Operand: TypeAlias = Value | Numbers
 
 
 @dataclass(slots=True, eq=False)
@@ -220,7 +185,7 @@ class Node:
 
 
 @dataclass(slots=True, eq=False)
-class Graph:
+class Graph(GraphBuilder):
     """An ONNX graph under construction.
 
     Attributes:
@@ -233,6 +198,8 @@ class Graph:
         parent: The graph that contains this one as a body.
         defaults: The default values of inputs, by the input.
     """
+
+    current: ClassVar[ContextVar[Any]] = ContextVar("graph")
 
     opset: int
     name: str = ""
@@ -258,24 +225,6 @@ class Graph:
             copy.shape, value = value.shape, copy
         value.name = value.name or name
         self.outputs.append(value)
-
-    @contextmanager
-    def activate(self) -> Iterator[Graph]:
-        """Make this the current graph inside a `with` block."""
-        token = _current.set(self)
-        try:
-            yield self
-        finally:
-            _current.reset(token)
-
-    @contextmanager
-    def rename(self, scope: str) -> Iterator[None]:
-        """Add nodes for a layer inside a `with` block."""
-        before, self.scope = self.scope, scope
-        try:
-            yield
-        finally:
-            self.scope = before
 
     def add(
         self,
@@ -308,12 +257,10 @@ class Graph:
         return node.outputs
 
 
-_current: ContextVar[Graph] = ContextVar("graph")
-
-
 def get_graph() -> Graph:
     """Return the current graph."""
-    return _current.get()
+    graph: Graph = Graph.current.get()
+    return graph
 
 
 def constant(value: Operand, element_type: ElementType | str | None = None) -> Value:

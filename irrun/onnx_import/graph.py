@@ -6,15 +6,15 @@ card of the operation. A layer with small constant inputs is computed immediatel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import ModelError, UnsupportedError
+from irrun.ir.building import GraphBuilder, Numbers, Operators
 from irrun.ir.constant import Constant
 from irrun.ir.graph import Body, Edge, Layer, Port
 from irrun.ir.graph import Graph as IRGraph
@@ -32,8 +32,13 @@ Array = np.ndarray[Any, Any]
 #: The newest OpenVINO opset that rules use.
 NEWEST = "opset17"
 
+#: Operator -> the operation of OpenVINO.
+_OPERATIONS = {"+": "Add", "-": "Subtract", "*": "Multiply", "/": "Divide", "negative": "Negative"}
+_OPERATIONS |= {"<": "Less", "<=": "LessEqual", ">": "Greater", ">=": "GreaterEqual"}
+_OPERATIONS |= {"&": "LogicalAnd", "|": "LogicalOr", "~": "LogicalNot"}
 
-class Value:
+
+class Value(Operators):
     """A value of a graph.
 
     Attributes:
@@ -118,53 +123,14 @@ class Value:
             port = self.layer.outputs[self.position]
             port.names = (*port.names, name)
 
-    def __add__(self, other: Operand) -> Value:
-        return op("Add", self, other)
+    def calculate(self, operator: str, *operands: Value | Numbers) -> Value:
+        """Add an operation to the current graph, and return its result."""
+        attributes = {"m_pythondiv": False} if operator == "/" else {}
+        return op(_OPERATIONS[operator], *operands, **attributes)
 
-    def __radd__(self, other: Operand) -> Value:
-        return op("Add", constant(other, self.type), self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return op("Subtract", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return op("Subtract", constant(other, self.type), self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return op("Multiply", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return op("Multiply", constant(other, self.type), self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return op("Divide", self, other, m_pythondiv=False)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return op("Divide", constant(other, self.type), self, m_pythondiv=False)
-
-    def __neg__(self) -> Value:
-        return op("Negative", self)
-
-    def __lt__(self, other: Operand) -> Value:
-        return op("Less", self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return op("LessEqual", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return op("Greater", self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return op("GreaterEqual", self, other)
-
-    def __and__(self, other: Operand) -> Value:
-        return op("LogicalAnd", self, other)
-
-    def __or__(self, other: Operand) -> Value:
-        return op("LogicalOr", self, other)
-
-    def __invert__(self) -> Value:
-        return op("LogicalNot", self)
+    def to_constant(self, numbers: Value | Numbers) -> Value:
+        """Return a constant of the type of this value."""
+        return constant(numbers, self.type)
 
 
 def check_axis(axis: int, rank: int) -> int:
@@ -179,10 +145,10 @@ def check_axis(axis: int, rank: int) -> int:
 
 
 #: The input of a layer. A number becomes a scalar with the type of the first value among the inputs.
-Operand: TypeAlias = Value | int | float | bool | Sequence[Any] | Array
+Operand: TypeAlias = Value | Numbers
 
 
-class Graph:
+class Graph(GraphBuilder):
     """A graph under construction.
 
     Args:
@@ -195,6 +161,8 @@ class Graph:
         scope: The name of the node that layers are added for.
     """
 
+    current: ClassVar[ContextVar[Any]] = ContextVar("graph")
+
     def __init__(self, name: str = "", parent: Graph | None = None) -> None:
         self.name = name
         self.parent = parent
@@ -204,24 +172,6 @@ class Graph:
         self.scope = ""
         self._constants: dict[Constant, Value] = {}
         self._names: set[str] = set()
-
-    @contextmanager
-    def activate(self) -> Iterator[Graph]:
-        """Make this the current graph inside a `with` block."""
-        token = _current.set(self)
-        try:
-            yield self
-        finally:
-            _current.reset(token)
-
-    @contextmanager
-    def rename(self, scope: str) -> Iterator[None]:
-        """Add layers for a node inside a `with` block."""
-        before, self.scope = self.scope, scope
-        try:
-            yield
-        finally:
-            self.scope = before
 
     def add_parameter(self, element_type: ElementType, known: Known, name: str = "") -> Value:
         """Add a Parameter and return its value."""
@@ -351,12 +301,10 @@ class Graph:
         layer.inputs = [Port(i) if v is None else Port(i, v.type, v.shape) for i, v in enumerate(values)]
 
 
-_current: ContextVar[Graph] = ContextVar("graph")
-
-
 def get_graph() -> Graph:
     """Return the current graph."""
-    return _current.get()
+    graph: Graph = Graph.current.get()
+    return graph
 
 
 def constant(value: Operand | str | Constant, element_type: ElementType | str | None = None) -> Value:
