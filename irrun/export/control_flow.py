@@ -8,8 +8,17 @@ from typing import Protocol
 from irrun.element_types import ElementType
 from irrun.errors import UnsupportedError
 from irrun.export.graph import Graph, Value, cast, constant, get_graph, op
-from irrun.export.rules.helpers import concat, get_dimension, reshape, slice_axis, squeeze, transpose, where
-from irrun.export.rules.movement import FIRST, LAST
+from irrun.export.rules.helpers import (
+    FIRST,
+    LAST,
+    concat,
+    get_dimension,
+    reshape,
+    slice_axis,
+    squeeze,
+    transpose,
+    where,
+)
 from irrun.ir.graph import Body, Layer, OutputAddress, PortMapEntry
 from irrun.ir.graph import Graph as IRGraph
 from irrun.ops.shape_rules import Value as Known

@@ -6,15 +6,20 @@ import functools
 import inspect
 
 from irrun.export.rules import (  # noqa: F401
+    blocks,
+    class_suppression,
     detection,
     elementwise,
+    gathering,
     image,
     movement,
     products,
     quantization,
     regions,
+    selection,
     sequences,
     signals,
+    slices,
     sparse,
     state_spaces,
     suppression,

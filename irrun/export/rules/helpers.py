@@ -14,14 +14,23 @@ from irrun.export.site import Site
 from irrun.shapes import PartialShape
 
 __all__ = [
+    "FIRST",
+    "LAST",
     "align",
+    "as_type",
     "concat",
+    "divide",
     "expand",
+    "flatten",
     "gather",
     "get_dimension",
+    "get_dimensions",
+    "list_entries",
     "logical_or",
     "loop",
+    "multiply",
     "reshape",
+    "reshape_to",
     "scalar_like",
     "shape_of",
     "slice_axis",
@@ -31,6 +40,9 @@ __all__ = [
     "unsqueeze",
     "where",
 ]
+
+#: Bounds of slices that mean the ends of an axis.
+LAST, FIRST = (1 << 63) - 1, -(1 << 63)
 
 
 def scalar_like(value: Value, number: float) -> Value:
@@ -223,3 +235,54 @@ def loop(
     if len(outputs) != len(states) + collected:
         raise AssertionError("the body returns a different number of values")
     return outputs[: len(states)], outputs[len(states) :]
+
+
+def flatten(value: Value) -> Value:
+    """Return a value as i64 of rank 1."""
+    value = cast(value, "i64")
+    return value if value.rank == 1 else reshape(value, [-1])
+
+
+def reshape_to(value: Value, dimensions: Sequence[int | Value]) -> Value:
+    """Reshape a value to dimensions, which may include values of shape [1]."""
+    if all(isinstance(d, int) for d in dimensions):
+        return reshape(value, [d for d in dimensions if isinstance(d, int)])
+    parts = [d if isinstance(d, Value) else constant([d]) for d in dimensions]
+    return op("Reshape", value, concat(parts))
+
+
+def get_dimensions(site: Site, position: int) -> list[int | Value]:
+    """Return the dimensions of an input; dynamic ones are values of shape [1]."""
+    value = site[position]
+    return [get_dimension(value, i) if d is None else d for i, d in enumerate(site.get_shape(position))]
+
+
+def multiply(*dimensions: int | Value) -> int | Value:
+    """Return the product of dimensions."""
+    number, values = 1, []
+    for d in dimensions:
+        if isinstance(d, Value):
+            values.append(d)
+        else:
+            number *= d
+    result: int | Value = number
+    for value in values:
+        result = value if isinstance(result, int) and result == 1 else value * result
+    return result
+
+
+def divide(dimension: int | Value, divisor: int | Value) -> int | Value:
+    """Return a dimension divided by a number."""
+    if isinstance(dimension, int) and isinstance(divisor, int):
+        return dimension // divisor
+    return constant([dimension] if isinstance(dimension, int) else dimension) / (
+        divisor if isinstance(divisor, Value) else constant([divisor])
+    )
+
+
+def list_entries(site: Site, position: int, count: int) -> list[int | Value]:
+    """Return the entries of a 1D input, as values of shape [1] if it is not constant."""
+    if site[position].read() is not None:
+        return list(site.read_integers(position))
+    values = flatten(site[position])
+    return [slice_axis(values, i, i + 1) for i in range(count)]

@@ -12,10 +12,14 @@ from irrun.errors import UnsupportedError
 from irrun.export.graph import Value, cast, constant, get_graph, op
 from irrun.export.rules.helpers import (
     concat,
+    flatten,
     gather,
     get_dimension,
+    get_dimensions,
     loop,
+    multiply,
     reshape,
+    reshape_to,
     scalar_like,
     slice_axis,
     squeeze,
@@ -23,7 +27,6 @@ from irrun.export.rules.helpers import (
     unsqueeze,
     where,
 )
-from irrun.export.rules.movement import flatten, get_dimensions, multiply, reshape_to
 from irrun.export.site import Site, exports
 from irrun.ops._support.resize_taps import (
     ResizeAxis,

@@ -10,8 +10,17 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.errors import UnsupportedError
 from irrun.export.graph import Value, cast, constant, op
-from irrun.export.rules.helpers import reshape, shape_of, slice_axis, squeeze, to_axes, transpose, unsqueeze, where
-from irrun.export.rules.movement import flatten
+from irrun.export.rules.helpers import (
+    flatten,
+    reshape,
+    shape_of,
+    slice_axis,
+    squeeze,
+    to_axes,
+    transpose,
+    unsqueeze,
+    where,
+)
 from irrun.export.site import RULES, Site, exports, round_to
 from irrun.shapes import PartialShape
 

@@ -9,6 +9,7 @@ from irrun.export.graph import Operand, Value, cast, constant, get_graph, op
 from irrun.export.rules.helpers import (
     concat,
     expand,
+    flatten,
     gather,
     get_dimension,
     reshape,
@@ -17,7 +18,6 @@ from irrun.export.rules.helpers import (
     unsqueeze,
     where,
 )
-from irrun.export.rules.movement import flatten
 from irrun.export.site import Site, exports
 
 __all__ = ["pool_averages"]

@@ -10,6 +10,7 @@ import numpy as np
 from irrun.errors import UnsupportedError
 from irrun.export.graph import Value, cast, constant, op, ops
 from irrun.export.rules.helpers import (
+    LAST,
     concat,
     expand,
     gather,
@@ -22,7 +23,6 @@ from irrun.export.rules.helpers import (
     unsqueeze,
     where,
 )
-from irrun.export.rules.movement import LAST
 from irrun.export.site import Site, exports
 
 __all__: list[str] = []

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from irrun.export.graph import Value, cast, constant, op, ops
 from irrun.export.rules.elementwise import get_limits
-from irrun.export.rules.helpers import concat, expand, gather, reshape, scalar_like, slice_axis, unsqueeze, where
-from irrun.export.rules.movement import flatten
+from irrun.export.rules.helpers import (
+    concat,
+    expand,
+    flatten,
+    gather,
+    reshape,
+    scalar_like,
+    slice_axis,
+    unsqueeze,
+    where,
+)
 from irrun.export.site import Site, exports
 from irrun.ops._support.numerics import get_lowest_float
 

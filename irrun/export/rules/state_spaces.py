@@ -10,6 +10,7 @@ import numpy as np
 from irrun.errors import UnsupportedError
 from irrun.export.graph import Value, cast, constant, op
 from irrun.export.rules.helpers import (
+    LAST,
     concat,
     gather,
     get_dimension,
@@ -20,7 +21,6 @@ from irrun.export.rules.helpers import (
     transpose,
     unsqueeze,
 )
-from irrun.export.rules.movement import LAST
 from irrun.export.site import Site, exports
 from irrun.shapes import PartialShape
 
