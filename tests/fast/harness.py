@@ -273,3 +273,19 @@ def run_with_threads(function: Callable[..., Any]) -> Any:
             results.append(function())
     assert all(np.array_equal(results[0], other, equal_nan=True) for other in results[1:])
     return results[0]
+
+
+def list_sequences(compiled):
+    """Return the sequences of a compiled model, each with the types of its operations."""
+    instructions = compiled._fast_program.sequences or []
+    sequences = [i for i in instructions if hasattr(i.kernel, "_members")]
+    return {i.kernel: [p.operation.type for p in i.plain] for i in sequences}
+
+
+def run_single_instructions(compiled, inputs):
+    """Return the results of the instructions, without sequences."""
+    program = dataclasses.replace(compiled._fast_program, sequences=None)
+    program.free_after_last_use()
+    request = compiled.create_infer_request()
+    with np.errstate(all="ignore"), use_threads(1):
+        return Executor(program, request._state).run(list(inputs))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import irrun
-from fast.harness import run_with_threads
+from fast.harness import list_sequences, run_single_instructions, run_with_threads
 from irrun.fast.errors import NoKernelError
 from irrun.ops.convolution.forward import group_convolution_1
 from irrun.ops.quantization import fake_quantize_1
@@ -306,6 +306,27 @@ def test_products_agree_with_the_definition(tmp_path, shape, is_compressed, form
     fast = compare_with_definition(path, value, step=4.6 / 255)
     assert count_codes(fast) == 2
     assert sum("FakeQuantize" in {d.operation.type for d in i.plain} for i in fast._fast_program.instructions) == 4
+
+
+@pytest.mark.parametrize("limit", [2, 3, 40])
+@pytest.mark.parametrize("kind", ["channels", "rows"])
+def test_sequences_have_the_bits_of_single_instructions(kind, limit, tmp_path, monkeypatch):
+    """With few members, codes are inputs and outputs of sequences."""
+    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_MEMBERS", limit)
+    value = IMAGE if kind == "channels" else RNG.normal(size=(2, 7, 32)).astype(F32)
+    x = o.parameter(value.shape, F32)
+    if kind == "channels":
+        results = [make_block(x)]
+    else:
+        first = quantize(x, -1.51, 2.1)
+        second = quantize(multiply(first, (52, 32), True), -1.28, 1.27)
+        results = [quantize(o.add(multiply(second, (32, 52), True, 1), first), -2.11, 2.4), second]
+    fast = irrun.compile_model(save(tmp_path, x, *results), jit=True)
+    members = [name for operations in list_sequences(fast).values() for name in operations]
+    assert len(members) > count_codes(fast)
+    expected = run_single_instructions(fast, [value])
+    result = run_with_threads(lambda: np.concatenate([r.ravel() for r in fast(value).to_tuple()]))
+    np.testing.assert_array_equal(result, np.concatenate([r.ravel() for r in expected]))
 
 
 def test_dynamic_rows_are_multiplied_on_codes(tmp_path):

@@ -1,18 +1,16 @@
 """Sequences of compiled kernels: their memory, and that their results equal the single instructions'."""
 
-import dataclasses
 import importlib.util
 
 import numpy as np
 import pytest
 
 import irrun
+from fast.harness import list_sequences, run_single_instructions
 from irrun.activity import find_step
 from irrun.errors import InputError
 from irrun.fast.jit.sequences import SequenceKernel
 from irrun.inspection.instruments import KernelTimer
-from irrun.runtime.executor import Executor
-from irrun.threads import use_threads
 
 ov = pytest.importorskip("openvino")
 o = pytest.importorskip("openvino.opset13")
@@ -50,22 +48,6 @@ def compile_results(folder, parameters, *results, **options):
     path = folder / "model.xml"
     ov.serialize(ov.Model([o.result(r) for r in results], list(parameters), "model"), path)
     return irrun.compile_model(path, jit=True, **options)
-
-
-def list_sequences(compiled):
-    """Return the sequences of a compiled model, each with the types of its operations."""
-    instructions = compiled._fast_program.sequences or []
-    sequences = [i for i in instructions if hasattr(i.kernel, "_members")]
-    return {i.kernel: [p.operation.type for p in i.plain] for i in sequences}
-
-
-def run_single_instructions(compiled, inputs):
-    """Return the results of the instructions, without sequences."""
-    program = dataclasses.replace(compiled._fast_program, sequences=None)
-    program.free_after_last_use()
-    request = compiled.create_infer_request()
-    with np.errstate(all="ignore"), use_threads(1):
-        return Executor(program, request._state).run(list(inputs))
 
 
 def check(compiled, *inputs):

@@ -16,6 +16,7 @@ import numpy as np
 
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import RESULT, Binding
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
@@ -23,11 +24,11 @@ from irrun.fast.jit.quantized_code import count_quads, join_codes
 from irrun.fast.jit.tasks import Call, Task, make_base
 from irrun.limits import check_allocation
 
-__all__ = ["CodeFormat", "decode", "encode", "find_weight_codes"]
+__all__ = ["CodeFormat", "bind_decoding", "bind_encoding", "decode", "encode", "find_weight_codes"]
 
 Array = np.ndarray[Any, Any]
 
-F32 = np.dtype(np.float32)
+F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 
 #: Minimum number of pixels (of four channels) per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 14, 16
@@ -197,30 +198,62 @@ def _compile_conversion(is_encoding: bool) -> Kernel:
     return compile_function(f)
 
 
-def _convert(is_encoding: bool, data: Array, result: Array, shape: tuple[int, ...], format_: Any) -> None:
+@functools.lru_cache(maxsize=256)
+def bind_encoding(shape: tuple[int, ...], format_: CodeFormat) -> Binding:
+    """Return the conversion of values of a shape to codes.
+
+    Args:
+        shape: [N, C, spatial...].
+        format_: The format. Its limits have one element or C.
+
+    Raises:
+        NoKernelError: There are no values, or not the channels of the limits.
+    """
+    _check(shape, format_)
+    result = (shape[0], count_quads(shape[1]), *shape[2:], 1)
+    return _make_binding(True, shape, result, (format_.low, format_.high, format_.levels))
+
+
+@functools.lru_cache(maxsize=256)
+def bind_decoding(shape: tuple[int, ...], format_: CodeFormat) -> Binding:
+    """Return the conversion of codes to values of a shape.
+
+    Args:
+        shape: [N, C, spatial...].
+        format_: The format.
+
+    Raises:
+        NoKernelError: There are no values, or not the channels of the limits.
+    """
+    _check(shape, format_)
+    return _make_binding(False, shape, shape, (format_.out_low, format_.out_high, format_.levels))
+
+
+def _make_binding(
+    is_encoding: bool, shape: tuple[int, ...], result: tuple[int, ...], format_: tuple[Array, Array, int]
+) -> Binding:
     low, high, levels = format_
     limits = np.empty((3, shape[1]), F32)
     limits[0], limits[1] = low, high
     limits[2] = limits[1] - limits[0]
-    _make_task(is_encoding, shape, levels).run(*map(get_address, (data, result, limits)))
+    task = _make_task(is_encoding, shape, get_address(limits), levels)
+    return Binding(result, [task], (0, RESULT), constants=[limits])
 
 
-@functools.lru_cache(maxsize=256)
-def _make_task(is_encoding: bool, shape: tuple[int, ...], levels: int) -> Task:
-    """Return the task for the data, the result, and the limits."""
+def _make_task(is_encoding: bool, shape: tuple[int, ...], limits: int, levels: int) -> Task:
+    """Return the task for the data and the result; the limits have an address."""
     kernel = _compile_conversion(is_encoding)
     channels, plane = shape[1], math.prod(shape[2:])
     total = shape[0] * count_quads(channels)
     count = min(MAX_PARTS, max(1, total * plane // MIN_PART_SIZE))
     pieces = -(-count // total)
     rows = min(total, count)
-    addresses = [make_base(i) for i in range(3)]
     parts = []
     for row, piece in itertools.product(range(rows), range(pieces)):
         begin, end = plane * piece // pieces, plane * (piece + 1) // pieces
         first, last = total * row // rows, total * (row + 1) // rows
         sizes = (first, last, channels, plane, begin, end - begin, float(levels - 1))
-        parts.append([Call(kernel, (*addresses, *sizes))])
+        parts.append([Call(kernel, (make_base(0), make_base(1), limits, *sizes))])
     return Task(parts)
 
 
@@ -234,15 +267,11 @@ def encode(data: Array, format_: CodeFormat) -> Array:
     Raises:
         NoKernelError: The data has another type or shape, or is empty.
     """
-    _check(data.shape, format_)
-    if data.dtype != F32 or not data.size:
+    if data.dtype != F32:
         raise NoKernelError("expected f32")
-    shape = (data.shape[0], count_quads(data.shape[1]), *data.shape[2:], 4)
-    check_allocation(shape, np.dtype(np.uint8))
-    result = np.empty(shape, np.uint8)
-    limits = (format_.low, format_.high, format_.levels)
-    _convert(True, make_contiguous(data), result, data.shape, limits)
-    return result
+    binding = bind_encoding(data.shape, format_)
+    check_allocation(binding.shape, F32)
+    return binding.run([make_contiguous(data)]).view(U8)
 
 
 def decode(codes: Array, format_: CodeFormat, channels: int) -> Array:
@@ -256,17 +285,15 @@ def decode(codes: Array, format_: CodeFormat, channels: int) -> Array:
     Raises:
         NoKernelError: The array has another type or shape.
     """
-    if codes.dtype != np.uint8 or codes.ndim < 3 or codes.shape[1] != count_quads(channels):
+    if codes.dtype != U8 or codes.ndim < 3 or codes.shape[1] != count_quads(channels):
         raise NoKernelError("expected codes")
     shape = (codes.shape[0], channels, *codes.shape[2:-1])
-    _check(shape, format_)
     check_allocation(shape, F32)
-    result = np.empty(shape, F32)
-    limits = (format_.out_low, format_.out_high, format_.levels)
-    _convert(False, make_contiguous(codes), result, shape, limits)
-    return result
+    return bind_decoding(shape, format_).run([make_contiguous(codes)])
 
 
 def _check(shape: tuple[int, ...], format_: CodeFormat) -> None:
     if len(shape) < 2 or (format_.low.ndim and format_.low.size != shape[1]):
         raise NoKernelError("expected the channels of the limits")
+    if not math.prod(shape):
+        raise NoKernelError("expected data")

@@ -21,10 +21,12 @@ class CompiledKernel:
     Attributes:
         description: How it computes, for plans and profiles.
         reads_layouts: Whether inputs that are not contiguous can be bound.
+        returns_codes: Whether the result is codes in bytes instead of f32.
     """
 
     description: str
     reads_layouts = False
+    returns_codes = False
 
     #: Computes the outputs. It raises `NoKernelError` for unsupported inputs.
     __call__: Callable[..., Any]
@@ -45,7 +47,9 @@ class CompiledKernel:
         """
 
     def bind(self, layouts: Sequence[Layout]) -> Binding:
-        """Return the kernel for inputs of certain layouts, in f32.
+        """Return the kernel for inputs of certain layouts, in f32 or codes.
+
+        Codes are seen as elements of four bytes: the last axis of their layout is a quarter of the array's.
 
         Args:
             layouts: The layouts of the inputs; contiguous ones unless the kernel reads others.

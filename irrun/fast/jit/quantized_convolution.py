@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,10 +93,8 @@ class QuantizedConvolution:
                 self.weights[i] = first
                 self.others.append(second)
 
-    def make_function(
-        self, batch: int, geometry: Geometry, pad: int, expression: Expression, is_coded: bool
-    ) -> Callable[[Array, Array], Array]:
-        """Return the convolution for data of one shape.
+    def make_task(self, batch: int, geometry: Geometry, pad: int, expression: Expression, is_coded: bool) -> Task:
+        """Return the convolution for contiguous data of one shape.
 
         Args:
             batch: N.
@@ -107,22 +104,20 @@ class QuantizedConvolution:
             is_coded: Whether the result is codes.
 
         Returns:
-            A function of the data (contiguous codes) and the i64 addresses of the epilogue's operands.
+            The task for the data, the result, and the table of the epilogue's operands.
 
         Raises:
             NoKernelError: The copied rows take too much memory.
         """
-        task = _make_task(self, batch, geometry, pad, get_epilogue_address(expression, is_coded))
-        output = geometry.output
-        shape = (batch, count_quads(self.channels), *output, 4) if is_coded else (batch, self.channels, *output)
-        dtype = np.dtype(np.uint8 if is_coded else np.float32)
-
-        def convolve(data: Array, operands: Array) -> Array:
-            result = np.empty(shape, dtype)
-            task.run(get_address(data), get_address(result), get_address(operands))
-            return result
-
-        return convolve
+        division = _Division(self, batch, geometry)
+        calls = _Calls(self, geometry, division, pad, get_epilogue_address(expression, is_coded))
+        places = itertools.product(range(batch), range(division.group_count), division.blocks, division.sections)
+        pieces = list(itertools.starmap(calls.make, places))
+        count = min(division.part_count, len(pieces))
+        parts = [pieces[len(pieces) * i // count : len(pieces) * (i + 1) // count] for i in range(count)]
+        task = Task(map(itertools.chain.from_iterable, parts), calls.scratch_size)
+        task.keep(*calls.offsets.values(), *self.weights, self.bias, *itertools.chain(*self.others))
+        return task
 
 
 def _pack_weights(codes: Array, rows: int) -> Array:
@@ -279,19 +274,6 @@ class _Calls:
             line = (x - g.pads_begin[1], g.strides[1], columns, size if has_pairs else 0, self.pad)
             calls.append(Call(self.pack, (source, panel.move(4 * i * size), *place, *line)))
         return calls
-
-
-def _make_task(convolution: QuantizedConvolution, batch: int, geometry: Geometry, pad: int, epilogue: int) -> Task:
-    """Return the calls of the kernels for the data, the result, and the table of the epilogue's operands."""
-    division = _Division(convolution, batch, geometry)
-    calls = _Calls(convolution, geometry, division, pad, epilogue)
-    places = itertools.product(range(batch), range(division.group_count), division.blocks, division.sections)
-    pieces = list(itertools.starmap(calls.make, places))
-    count = min(division.part_count, len(pieces))
-    parts = [pieces[len(pieces) * i // count : len(pieces) * (i + 1) // count] for i in range(count)]
-    task = Task(map(itertools.chain.from_iterable, parts), calls.scratch_size)
-    task.keep(*calls.offsets.values(), *convolution.weights, convolution.bias, *itertools.chain(*convolution.others))
-    return task
 
 
 def _make_offsets(g: Geometry, quads: int, quad_size: int, size: int, columns: int) -> Array:

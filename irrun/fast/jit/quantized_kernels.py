@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,19 @@ import numpy as np
 
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import MAX_BINDINGS, Shape, keep_binding
-from irrun.fast.jit.codes import CodeFormat, decode, encode
+from irrun.fast.jit.bindings import (
+    CONSTANT,
+    MAX_BINDINGS,
+    RESULT,
+    TABLE,
+    Binding,
+    Layout,
+    Operand,
+    Shape,
+    keep_binding,
+)
+from irrun.fast.jit.codes import CodeFormat, bind_decoding, bind_encoding, decode, encode
+from irrun.fast.jit.convolution import Geometry
 from irrun.fast.jit.dot_products import MAX_PRODUCTS, get_dot_product
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
@@ -22,7 +33,13 @@ from irrun.fast.jit.quantized_code import count_quads
 from irrun.fast.jit.quantized_convolution import QuantizedConvolution
 from irrun.fast.jit.quantized_epilogue import CodedOperand, Source, simplify
 from irrun.fast.jit.quantized_pads import PadCorrection, may_pad
-from irrun.fast.jit.quantized_products import QuantizedProduct, decode_rows, encode_rows
+from irrun.fast.jit.quantized_products import (
+    QuantizedProduct,
+    bind_row_decoding,
+    bind_row_encoding,
+    decode_rows,
+    encode_rows,
+)
 from irrun.fast.jit.quantized_products import get_epilogue_address as get_row_epilogue_address
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import create_windows
@@ -56,6 +73,7 @@ class EncodingKernel(CompiledKernel):
     """
 
     description = "compiled: quantization to codes of 8 bits"
+    returns_codes = True
 
     def __init__(self, format_: CodeFormat, rank: int, channels: int) -> None:
         self._format, self._rank, self._channels = format_, rank, channels
@@ -66,11 +84,22 @@ class EncodingKernel(CompiledKernel):
         Raises:
             NoKernelError: The data has another rank, or another number of channels.
         """
-        if data.ndim != self._rank or data.shape[1] != self._channels:
-            raise NoKernelError(
-                f"expected data of rank {self._rank} with {self._channels} channels, found {data.shape}"
-            )
+        self._check(data.shape)
         return encode(data, self._format)
+
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
+        """Return the conversion of values of a shape.
+
+        Raises:
+            NoKernelError: The data has another rank, or another number of channels.
+        """
+        (layout,) = layouts
+        self._check(layout.shape)
+        return bind_encoding(layout.shape, self._format)
+
+    def _check(self, shape: Shape) -> None:
+        if len(shape) != self._rank or shape[1] != self._channels:
+            raise NoKernelError(f"expected data of rank {self._rank} with {self._channels} channels, found {shape}")
 
 
 class DecodingKernel(CompiledKernel):
@@ -89,6 +118,17 @@ class DecodingKernel(CompiledKernel):
     def __call__(self, codes: Array) -> Array:
         """Convert."""
         return decode(codes, self._format, self._channels)
+
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
+        """Return the conversion of codes of a shape.
+
+        Raises:
+            NoKernelError: The codes have another number of channels.
+        """
+        ((shape, _),) = layouts
+        if len(shape) < 3 or shape[1] != count_quads(self._channels) or shape[-1] != 1:
+            raise NoKernelError("expected codes of the declared channels")
+        return bind_decoding((shape[0], self._channels, *shape[2:-1]), self._format)
 
 
 class PlainEncodingKernel(EncodingKernel):
@@ -112,24 +152,20 @@ class PlainEncodingKernel(EncodingKernel):
 
 
 @dataclass(frozen=True)
-class _Binding:
+class _BoundConvolution:
     """A convolution for inputs of certain shapes.
 
     Attributes:
-        shape: The shape of the result as f32.
-        stored_shape: The shape of the result as stored.
-        convolve: See `QuantizedConvolution.bind`.
-        constants: The constant operands, which must stay in memory.
-        addresses: The addresses of the operands in i64, 0 for variables.
-        variables: For each variable operand, its position, its number among the variables, and its kind.
+        binding: The convolution of the data, with operands in the form that the epilogue reads.
+        shape: The shape of the values of the result.
+        kinds: The kinds of the variable operands that the epilogue reads, by their numbers.
+        copies_operands: Whether an operand has another form than the epilogue reads.
     """
 
+    binding: Binding
     shape: tuple[int, ...]
-    stored_shape: tuple[int, ...]
-    convolve: Callable[[Array, Array], Array]
-    constants: list[Array | None]
-    addresses: Array
-    variables: list[tuple[int, int, str]]
+    kinds: dict[int, str]
+    copies_operands: bool
 
 
 class QuantizedConvolutionKernel(CompiledKernel):
@@ -162,7 +198,7 @@ class QuantizedConvolutionKernel(CompiledKernel):
         is_coded: bool,
     ) -> None:
         groups, out_channels, in_channels = codes.shape[:3]
-        self._attributes, self._is_coded = attributes, is_coded
+        self._attributes, self.returns_codes = attributes, is_coded
         self._kernel_shape = codes.shape[3:]
         self._rank = codes.ndim - 1
         self._in_channels, self._out_channels = groups * in_channels, groups * out_channels
@@ -185,7 +221,6 @@ class QuantizedConvolutionKernel(CompiledKernel):
             self._correction = PadCorrection(planar, value * scales)
         self._formats = _list_formats(sources)
         self._types = [U8 if has_codes else F32 for has_codes in self._formats]
-        self._result_type = U8 if is_coded else F32
         #: The number of the variable that holds the correction.
         self._added = None if self._correction is None else len(self._formats)
         epilogue = simplify(
@@ -193,34 +228,58 @@ class QuantizedConvolutionKernel(CompiledKernel):
         )
         self._steps = epilogue.steps
         self._operands = epilogue.operands
-        self._bindings: dict[tuple[tuple[int, ...], ...], _Binding] = {}
+        self._bindings: dict[tuple[tuple[int, ...], ...], _BoundConvolution] = {}
+        self._copies_operands = False
         kind = "depthwise convolution" if is_depthwise else "convolution"
         self.description = _describe(kind, is_coded)
 
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Convolve, and compute the epilogue."""
-        key = (data.shape, *[x.shape for x in variables])
-        bound = self._bindings.get(key)
-        if bound is None:
-            bound = self._bind(data.shape, key[1:])
-        if data.dtype != U8 or (variables and [x.dtype for x in variables] != self._types):
+        if data.dtype != U8 or [x.dtype for x in variables] != self._types:
             raise NoKernelError("expected codes and f32")
-        check_allocation(bound.stored_shape, self._result_type)
-        addresses = bound.addresses
-        held = []
-        if variables:
-            addresses = addresses.copy()
-            for position, number, kind in bound.variables:
-                held.append(_expand(variables[number], kind, bound.shape))
-                addresses[position] = get_address(held[-1])
-        return bound.convolve(make_contiguous(data), addresses).reshape(bound.stored_shape)
+        bound = self._find_binding(data.shape, tuple([x.shape for x in variables]))
+        check_allocation(bound.binding.shape, F32)
+        operands = [
+            _expand(x, bound.kinds[number], bound.shape) if number in bound.kinds else x
+            for number, x in enumerate(variables)
+        ]
+        result = bound.binding.run((make_contiguous(data), *operands))
+        return result.view(U8) if self.returns_codes else result
+
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
+        """Return the convolution of inputs of certain shapes.
+
+        Raises:
+            NoKernelError: There is no kernel for these shapes, or an operand would be copied.
+        """
+        data, *variables = (
+            _to_bytes(layout.shape) if has_codes else layout.shape
+            for layout, has_codes in zip(layouts, (True, *self._formats), strict=True)
+        )
+        bound = self._find_binding(data, tuple(variables))
+        if bound.copies_operands:
+            raise NoKernelError("expected operands as the epilogue reads them")
+        return bound.binding
 
     def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands, in f32."""
         coded = [_to_codes(s) if c else s for s, c in zip(shapes, [True, *self._formats], strict=True)]
-        self._bind(coded[0], tuple(coded[1:]))
+        self._copies_operands = self._find_binding(coded[0], tuple(coded[1:])).copies_operands
 
-    def _bind(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> _Binding:
+    @property
+    def can_bind(self) -> bool:
+        """Whether operands of the declared shapes have the form that the epilogue reads."""
+        return not self._copies_operands
+
+    def _find_binding(self, data: tuple[int, ...], variables: tuple[tuple[int, ...], ...]) -> _BoundConvolution:
+        """Return the convolution for shapes of arrays: codes have the shape of their bytes."""
+        bound = self._bindings.get((data, *variables))
+        if bound is None:
+            limit = MAX_BINDINGS if self._correction is None else MAX_CORRECTED_BINDINGS
+            bound = keep_binding(self._bindings, (data, *variables), self._bind(data, variables), limit)
+        return bound
+
+    def _bind(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> _BoundConvolution:
         if len(data_shape) != self._rank + 1 or data_shape[1] != count_quads(self._in_channels):
             raise NoKernelError("expected the channels of the filters")
         if not math.prod(data_shape) or data_shape[-1] != 4:
@@ -233,30 +292,37 @@ class QuantizedConvolutionKernel(CompiledKernel):
         output = geometry.output if self._rank == 4 else geometry.output[1:]
         shape = (data_shape[0], self._out_channels, *output)
         kinds: list[str] = []
-        constants: list[Array | None] = []
-        variables: list[tuple[int, int, str]] = []
-        for position, operand in enumerate(self._operands):
-            if self._correction is not None and isinstance(operand, int) and operand == self._added:
-                kind = "full"
-                correction = self._correction.compute(geometry, shape[0]).reshape(shape[1:])
-                constants.append(_expand(correction[np.newaxis], kind, shape))
-            elif isinstance(operand, int):
-                kind = self._classify(shapes[operand], self._formats[operand], shape)
-                variables.append((position, operand, kind))
-                constants.append(None)
-            else:
-                kind = "channel" if operand.ndim == 1 else "scalar" if not operand.ndim else "full"
-                own = operand.reshape(1, -1) if operand.ndim == 1 else operand
-                constants.append(_expand(own, kind, shape))
+        operands: list[Operand] = []
+        constants: list[Array] = []
+        for operand in self._operands:
+            if isinstance(operand, int) and operand != self._added:
+                kinds.append(self._classify(shapes[operand], self._formats[operand], shape))
+                operands.append((1 + operand, 0))
+                continue
+            kind, value = self._prepare_constant(operand, geometry, shape)
             kinds.append(kind)
+            operands.append((CONSTANT, get_address(value)))
+            constants.append(value)
         expression = Expression(tuple(kinds), self._steps)
-        convolve = self._convolution.make_function(data_shape[0], geometry, self._pad, expression, self._is_coded)
-        addresses = np.array([0 if x is None else get_address(x) for x in constants] or [0], np.int64)
-        bound = _Binding(
-            shape, _to_codes(shape) if self._is_coded else shape, convolve, constants, addresses, variables
+        task = self._convolution.make_task(data_shape[0], geometry, self._pad, expression, self.returns_codes)
+        stored = (*_to_codes(shape)[:-1], 1) if self.returns_codes else shape
+        binding = Binding(stored, [task], (0, RESULT, TABLE), operands, 0, constants)
+        variables = {number - 1: kind for (number, _), kind in zip(operands, kinds, strict=True) if number != CONSTANT}
+        padded = (shape[0], 4 * count_quads(shape[1]))
+        sizes = {"scalar": 1, "channel": math.prod(padded), "full": math.prod(shape)}
+        copies_operands = any(
+            kind != "codes" and math.prod(shapes[number]) != sizes[kind] for number, kind in variables.items()
         )
-        limit = MAX_BINDINGS if self._correction is None else MAX_CORRECTED_BINDINGS
-        return keep_binding(self._bindings, (data_shape, *shapes), bound, limit)
+        return _BoundConvolution(binding, shape, variables, copies_operands)
+
+    def _prepare_constant(self, operand: int | Array, geometry: Geometry, shape: tuple[int, ...]) -> tuple[str, Array]:
+        """Return the kind of a constant operand, or of the correction, and its value as the epilogue reads it."""
+        if isinstance(operand, int):
+            assert self._correction is not None
+            correction = self._correction.compute(geometry, shape[0]).reshape(shape[1:])
+            return "full", _expand(correction[np.newaxis], "full", shape)
+        kind = {0: "scalar", 1: "channel"}.get(operand.ndim, "full")
+        return kind, _expand(operand.reshape(1, -1) if operand.ndim == 1 else operand, kind, shape)
 
     def _classify(self, operand: tuple[int, ...], is_coded: bool, shape: tuple[int, ...]) -> str:
         if is_coded:
@@ -276,6 +342,7 @@ class RowEncodingKernel(CompiledKernel):
     """
 
     description = "compiled: quantization to codes of 8 bits"
+    returns_codes = True
 
     def __init__(self, format_: CodeFormat, rank: int, length: int) -> None:
         self._format, self._rank, self._length = format_, rank, length
@@ -286,9 +353,22 @@ class RowEncodingKernel(CompiledKernel):
         Raises:
             NoKernelError: The data has another rank, or rows of another length.
         """
-        if data.ndim != self._rank or data.shape[-1] != self._length:
-            raise NoKernelError(f"expected data of rank {self._rank} with rows of {self._length}, found {data.shape}")
+        self._check(data.shape)
         return encode_rows(data, self._format)
+
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
+        """Return the conversion of values of a shape.
+
+        Raises:
+            NoKernelError: The data has another rank, or rows of another length.
+        """
+        (layout,) = layouts
+        self._check(layout.shape)
+        return bind_row_encoding(layout.shape, self._format)
+
+    def _check(self, shape: Shape) -> None:
+        if len(shape) != self._rank or shape[-1] != self._length:
+            raise NoKernelError(f"expected data of rank {self._rank} with rows of {self._length}, found {shape}")
 
 
 class PlainRowEncodingKernel(RowEncodingKernel):
@@ -325,6 +405,15 @@ class RowDecodingKernel(CompiledKernel):
         """Convert."""
         return decode_rows(codes, self._format)
 
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
+        """Return the conversion of codes of a shape.
+
+        Raises:
+            NoKernelError: There are no codes.
+        """
+        ((shape, _),) = layouts
+        return bind_row_decoding((*shape[:-1], 4 * shape[-1]), self._format)
+
 
 class QuantizedProductKernel(CompiledKernel):
     """The kernel of a product of rows of codes with constant weights, with an epilogue.
@@ -358,14 +447,17 @@ class QuantizedProductKernel(CompiledKernel):
         columns, inner = codes.shape
         if inner > MAX_PRODUCTS or inner % 4 or not source.is_uniform:
             raise NoKernelError("expected rows of a multiple of 4 with one scale")
-        self._rank, self._inner, self._columns, self._is_coded = rank, inner, columns, is_coded
+        self._rank, self._inner, self._columns, self.returns_codes = rank, inner, columns, is_coded
         zero = source.nearest_zero
         rest = source.out_low + zero * source.step
         sums = codes.sum(axis=1, dtype=np.int64)
         self._product = QuantizedProduct(codes, (-zero * sums).astype(np.int32))
         epilogue = simplify(steps, sources, source.step * scales, rest * scales * sums, rank, is_coded, axis=-1)
         self._steps, self._operands = epilogue.steps, epilogue.operands
+        if is_coded and columns % 4:
+            raise NoKernelError("expected rows of codes of a multiple of 4")
         self._formats = _list_formats(sources)
+        self._bindings: dict[tuple[tuple[int, ...], ...], Binding] = {}
         self.description = _describe("product", is_coded)
 
     def __call__(self, data: Array, *variables: Array) -> Array:
@@ -373,19 +465,45 @@ class QuantizedProductKernel(CompiledKernel):
         types = [U8 if is_coded else F32 for is_coded in self._formats]
         if data.dtype != U8 or [x.dtype for x in variables] != types:
             raise NoKernelError("expected codes and f32")
-        if data.ndim != self._rank or data.shape[-1] != self._inner or not data.size:
-            raise NoKernelError("expected rows of the weights")
-        shape = (*data.shape[:-1], self._columns)
-        check_allocation(shape, U8 if self._is_coded else F32)
-        operands = [make_contiguous(variables[x] if isinstance(x, int) else x) for x in self._operands]
-        expression = self._classify([x.shape for x in variables], shape)
-        rows = make_contiguous(data).reshape(-1, self._inner)
-        return self._product(rows, expression, operands, self._is_coded).reshape(shape)
+        binding = self._find_binding((data.shape, *[x.shape for x in variables]))
+        check_allocation(binding.shape, F32)
+        result = binding.run([make_contiguous(x) for x in (data, *variables)])
+        return result.view(U8) if self.returns_codes else result
+
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
+        """Return the product of inputs of certain shapes.
+
+        Raises:
+            NoKernelError: There is no kernel for these shapes.
+        """
+        shapes = [
+            _to_bytes(layout.shape) if has_codes else layout.shape
+            for layout, has_codes in zip(layouts, (True, *self._formats), strict=True)
+        ]
+        return self._find_binding(tuple(shapes))
 
     def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands."""
         expression = self._classify(shapes[1:], (*shapes[0][:-1], self._columns))
-        get_row_epilogue_address(expression, self._is_coded)
+        get_row_epilogue_address(expression, self.returns_codes)
+
+    def _find_binding(self, shapes: tuple[tuple[int, ...], ...]) -> Binding:
+        """Return the product for shapes of arrays: codes have the shape of their bytes."""
+        data = shapes[0]
+        if len(data) != self._rank or data[-1] != self._inner or not math.prod(data):
+            raise NoKernelError("expected rows of the weights")
+        binding = self._bindings.get(shapes)
+        if binding is None:
+            shape = (*data[:-1], self._columns)
+            constants = [make_contiguous(x) for x in self._operands if not isinstance(x, int)]
+            remaining = iter(constants)
+            operands = [
+                (1 + x, 0) if isinstance(x, int) else (CONSTANT, get_address(next(remaining))) for x in self._operands
+            ]
+            expression = self._classify(shapes[1:], shape)
+            binding = self._product.make_binding(shape, expression, operands, constants, self.returns_codes)
+            keep_binding(self._bindings, shapes, binding)
+        return binding
 
     def _classify(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> Expression:
         kinds = []
@@ -412,6 +530,11 @@ def _describe(kind: str, is_coded: bool) -> str:
     result = "codes" if is_coded else "f32"
     form = get_dot_product(can_split=kind != "product")
     return f"compiled: {kind} of 8-bit codes to {result}, sums in i32 ({form.name})"
+
+
+def _to_bytes(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of codes in bytes for their shape in elements of four bytes."""
+    return (*shape[:-1], 4 * shape[-1])
 
 
 def _to_codes(shape: Sequence[int]) -> tuple[int, ...]:

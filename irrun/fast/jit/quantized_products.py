@@ -8,6 +8,7 @@ registers.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import keep_binding
+from irrun.fast.jit.bindings import RESULT, TABLE, Binding, Operand, Shape
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.codes import CodeFormat
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
@@ -26,7 +27,7 @@ from irrun.fast.jit.quantized_code import round_to_integer
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, make_base, make_range_task
 from irrun.limits import check_allocation
 
-__all__ = ["QuantizedProduct", "decode_rows", "encode_rows"]
+__all__ = ["QuantizedProduct", "bind_row_decoding", "bind_row_encoding", "decode_rows", "encode_rows"]
 
 Array = np.ndarray[Any, Any]
 
@@ -36,8 +37,6 @@ F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 BLOCK_SIZE = 256 << 10
 #: Minimum number of rows per block, minimum number of multiplications per part, and maximum number of parts.
 MIN_BLOCK_ROWS, MIN_PART_WORK, MAX_PARTS = 128, 1 << 21, 16
-#: Maximum number of row counts for which a product keeps its task.
-MAX_TASKS = 16
 #: Elements per part of a conversion.
 PART_SIZE = 1 << 16
 
@@ -168,47 +167,47 @@ class QuantizedProduct:
         self.bias = np.zeros(len(padded), np.int32)
         self.bias[: self.columns] = bias
         self._kernel = _compile_product(get_dot_product())
-        self._tasks: dict[tuple[int, Expression, bool], tuple[Task, Array]] = {}
 
-    def __call__(self, rows: Array, expression: Expression, operands: Sequence[Array], is_coded: bool) -> Array:
-        """Multiply.
+    def make_binding(
+        self,
+        shape: Shape,
+        expression: Expression,
+        operands: Sequence[Operand],
+        constants: Sequence[Array],
+        is_coded: bool,
+    ) -> Binding:
+        """Return the product for a number of rows.
 
         Args:
-            rows: Codes, contiguous, shape [M, K].
+            shape: The shape of the result, [..., N].
             expression: The epilogue; see `_compile_epilogue`.
             operands: The operands of the epilogue.
+            constants: The operands that are constant, which must stay in memory.
             is_coded: Whether the result is codes.
-
-        Returns:
-            Shape [M, N].
         """
-        result = np.empty((len(rows), self.columns), U8 if is_coded else F32)
-        known = self._tasks.get((len(rows), expression, is_coded))
-        if known is None:
-            known = self._make_task(len(rows), expression, is_coded)
-        task, offsets = known
-        table = np.array([get_address(x) for x in operands] or [0], np.int64) + offsets
-        task.run(get_address(rows), get_address(result), get_address(table))
-        return result
-
-    def _make_task(self, count: int, expression: Expression, is_coded: bool) -> tuple[Task, Array]:
-        """Return the task for a number of rows, and the offsets of the operands for each block of rows."""
         inner, columns = self.inner, self.columns
-        blocks, sections = _divide(count, inner, columns, get_tile()[1] * get_lanes())
-        sizes = [{"full": 4, "codes": 1}.get(kind, 0) * columns for kind in expression.kinds] or [0]
+        blocks, sections = _divide(math.prod(shape[:-1]), inner, columns, get_tile()[1] * get_lanes())
+        sizes = [{"full": 4, "codes": 1}.get(kind, 0) * columns for kind in expression.kinds]
         itemsize = 1 if is_coded else 4
+        epilogue = get_epilogue_address(expression, is_coded)
+        weights = (get_address(self.weights), get_address(self.bias))
         parts = []
         for i, (first, last) in enumerate(blocks):
-            weights = (get_address(self.weights), get_address(self.bias))
             table = make_base(2).move(8 * i * len(sizes))
             result = make_base(1).move(itemsize * first * columns)
             places = (make_base(0).move(first * inner), *weights, SCRATCH, result, table)
-            for left, right in sections:
-                own = (get_epilogue_address(expression, is_coded), last - first, inner // 4, columns, left, right)
+            for section in sections:
+                own = (epilogue, last - first, inner // 4, columns, *section)
                 parts.append([Call(self._kernel, (*places, *own))])
         task = Task(parts, 4 * get_tile()[0] * get_tile()[1] * get_lanes())
-        offsets = np.array([[first * size for size in sizes] for first, _ in blocks], np.int64)
-        return keep_binding(self._tasks, (count, expression, is_coded), (task, offsets), MAX_TASKS)
+        # Each block of rows has its own table of operands.
+        table_rows = [
+            (number, offset + first * size)
+            for first, _ in blocks
+            for (number, offset), size in zip(operands, sizes, strict=True)
+        ]
+        stored = (*shape[:-1], columns // 4) if is_coded else shape
+        return Binding(stored, [task], (0, RESULT, TABLE), table_rows, 0, (self.weights, self.bias, *constants))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -251,15 +250,50 @@ def _compile_conversion(is_encoding: bool) -> Kernel:
     return compile_function(f)
 
 
-def _convert(data: Array, result: Array, low: Array, high: Array, levels: int, is_encoding: bool) -> None:
-    limits = (float(low), float(high), float(high - low), float(levels - 1))
-    _make_conversion(is_encoding, data.size, limits).run(get_address(data), get_address(result))
-
-
 @functools.lru_cache(maxsize=256)
 def _make_conversion(is_encoding: bool, size: int, limits: tuple[float, ...]) -> Task:
     count = min(MAX_PARTS, max(1, size // PART_SIZE))
     return make_range_task(_compile_conversion(is_encoding), (make_base(0), make_base(1)), size, count, limits)
+
+
+def _make_encoding(size: int, format_: CodeFormat) -> Task:
+    limits = (float(format_.low), float(format_.high), float(format_.high - format_.low), float(format_.levels - 1))
+    return _make_conversion(True, size, limits)
+
+
+def _make_decoding(size: int, format_: CodeFormat) -> Task:
+    low, high = format_.out_low, format_.out_high
+    return _make_conversion(False, size, (float(low), float(high), float(high - low), float(format_.levels - 1)))
+
+
+def bind_row_encoding(shape: Shape, format_: CodeFormat) -> Binding:
+    """Return the conversion of rows of values to codes.
+
+    Args:
+        shape: The shape of the values.
+        format_: The format, with limits of shape [].
+
+    Raises:
+        NoKernelError: There are no values, or rows are not a multiple of 4.
+    """
+    if not math.prod(shape) or shape[-1] % 4:
+        raise NoKernelError("expected rows of a multiple of 4")
+    return Binding((*shape[:-1], shape[-1] // 4), [_make_encoding(math.prod(shape), format_)], (0, RESULT))
+
+
+def bind_row_decoding(shape: Shape, format_: CodeFormat) -> Binding:
+    """Return the conversion of rows of codes to values.
+
+    Args:
+        shape: The shape of the values.
+        format_: The format, with limits of shape [].
+
+    Raises:
+        NoKernelError: There are no values, or rows are not a multiple of 4.
+    """
+    if not math.prod(shape) or shape[-1] % 4:
+        raise NoKernelError("expected rows of a multiple of 4")
+    return Binding(shape, [_make_decoding(math.prod(shape), format_)], (0, RESULT))
 
 
 def encode_rows(data: Array, format_: CodeFormat) -> Array:
@@ -276,7 +310,7 @@ def encode_rows(data: Array, format_: CodeFormat) -> Array:
         raise NoKernelError("expected f32")
     check_allocation(data.shape, U8)
     result = np.empty(data.shape, U8)
-    _convert(make_contiguous(data), result, format_.low, format_.high, format_.levels, True)
+    _make_encoding(data.size, format_).run(get_address(make_contiguous(data)), get_address(result))
     return result
 
 
@@ -295,5 +329,5 @@ def decode_rows(codes: Array, format_: CodeFormat) -> Array:
     check_allocation(codes.shape, F32)
     result = np.empty(codes.shape, F32)
     if result.size:
-        _convert(make_contiguous(codes), result, format_.out_low, format_.out_high, format_.levels, False)
+        _make_decoding(codes.size, format_).run(get_address(make_contiguous(codes)), get_address(result))
     return result

@@ -12,9 +12,19 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import Layout, get_layout
+from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
 
-__all__ = ["Computation", "Concatenation", "Member", "Views", "list_inputs", "list_outputs", "view_layout"]
+__all__ = [
+    "Computation",
+    "Concatenation",
+    "Member",
+    "Views",
+    "list_inputs",
+    "list_outputs",
+    "view_elements",
+    "view_layout",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -77,6 +87,17 @@ def list_inputs(member: Member) -> tuple[int, ...]:
 def list_outputs(member: Member) -> tuple[int, ...]:
     """Return the slots of the outputs of a member."""
     return member.outputs if isinstance(member, Views) else (member.output,)
+
+
+def view_elements(codes: Array) -> Array:
+    """Return codes in bytes as elements of four bytes, as members see them.
+
+    Raises:
+        NoKernelError: The codes are empty, or rows are not a multiple of four.
+    """
+    if not codes.size or codes.shape[-1] % F32.itemsize:
+        raise NoKernelError("expected rows of codes")
+    return make_contiguous(codes).view(F32)
 
 
 def view_layout(view: Callable[[Array], Any], layout: Layout) -> list[tuple[Layout, int]] | None:

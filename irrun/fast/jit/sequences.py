@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from irrun.fast.errors import REFUSALS, NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import Layout, get_layout, get_strides
 from irrun.fast.jit.elementwise import make_contiguous
-from irrun.fast.jit.sequence_members import Member, list_inputs, list_outputs
+from irrun.fast.jit.sequence_members import Member, list_inputs, list_outputs, view_elements
 from irrun.fast.jit.sequence_plans import Plan, make_plan
 from irrun.limits import check_allocation, collect_values, find_owner
 from irrun.threads import copy_unaligned
@@ -26,7 +26,7 @@ __all__ = ["SequenceKernel"]
 
 Array = np.ndarray[Any, Any]
 
-F32 = np.dtype(np.float32)
+F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 
 #: Maximum number of combinations of shapes for which a sequence keeps its plan.
 MAX_PLANS = 4
@@ -39,13 +39,22 @@ class SequenceKernel:
         members: The members, in order.
         inputs: Slots of the inputs.
         outputs: Slots of the outputs. Members compute all of them.
+        coded: Slots of the values that are codes in bytes. All others are f32.
     """
 
     description = "compiled: sequence of kernels"
 
-    def __init__(self, members: Sequence[Member], inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def __init__(
+        self,
+        members: Sequence[Member],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        coded: Collection[int] = (),
+    ) -> None:
         self._members = members
         self._inputs, self._outputs = inputs, outputs
+        self._coded = coded
+        self._input_types = [U8 if slot in coded else F32 for slot in inputs]
         self._plans: dict[tuple[Layout, ...], Plan | None] = {}
         self._plan_count = 0
         #: One sequence per member, once memory was insufficient for all.
@@ -62,8 +71,10 @@ class SequenceKernel:
             NoKernelError: The members have no kernels for these inputs.
             InputError: There is not enough memory for a member.
         """
-        if not all(x.dtype == F32 for x in inputs):
-            raise NoKernelError("expected f32")
+        if [x.dtype for x in inputs] != self._input_types:
+            raise NoKernelError("expected f32, and codes in bytes")
+        if self._coded:
+            inputs = tuple([x if x.dtype == F32 else view_elements(x) for x in inputs])
         layouts = tuple([get_layout(x) for x in inputs])
         plan = self._find_plan(layouts)
         if plan is None:
@@ -84,11 +95,11 @@ class SequenceKernel:
             arrays = [np.empty(plan.arena_size, np.uint8), *held, *results]
             plan.get_schedule().run([get_address(x) for x in arrays])
         outputs = []
-        for number, first, layout in plan.outputs:
+        for slot, (number, first, layout) in zip(self._outputs, plan.outputs, strict=True):
             result = arrays[number]
             if first or (result.shape, result.strides) != layout:
                 result = np.ndarray(layout.shape, F32, result, first, layout.strides)
-            outputs.append(result)
+            outputs.append(result.view(U8) if slot in self._coded else result)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _run_members(self, inputs: Sequence[Array]) -> Array | tuple[Array, ...]:
@@ -100,7 +111,8 @@ class SequenceKernel:
         """
         if self._single is None:
             self._single = [
-                SequenceKernel([x], list(dict.fromkeys(list_inputs(x))), list_outputs(x)) for x in self._members
+                SequenceKernel([x], list(dict.fromkeys(list_inputs(x))), list_outputs(x), self._coded)
+                for x in self._members
             ]
         last_uses = {slot: number for number, part in enumerate(self._single) for slot in part._inputs}
         owned = {id(find_owner(x)) for x in inputs}

@@ -6,7 +6,7 @@ The program keeps its instructions, which profiles measure one by one. Requests 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,7 +53,7 @@ def join_instructions(program: Program) -> None:
         if sum(not isinstance(member, Views) for member in members) < 2:
             joined.extend(pending)
         else:
-            joined.append(_join(pending, members, lambda slot: last_uses.get(slot, -1) >= stop))
+            joined.append(_join(pending, members, lambda slot: last_uses.get(slot, -1) >= stop, factory.coded))
         pending.clear()
         members.clear()
         factory.layouts.clear()
@@ -75,13 +75,17 @@ def join_instructions(program: Program) -> None:
 
 
 def _join(
-    instructions: Sequence[Instruction], members: Sequence[Member], is_used_later: Callable[[int], bool]
+    instructions: Sequence[Instruction],
+    members: Sequence[Member],
+    is_used_later: Callable[[int], bool],
+    coded: Collection[int],
 ) -> Instruction:
     """Return the instruction that computes others."""
     computed = {slot for instruction in instructions for slot in instruction.outputs}
     inputs = tuple(dict.fromkeys(slot for x in members for slot in list_inputs(x) if slot not in computed))
     outputs = [slot for i in instructions for slot in i.outputs if is_used_later(slot)]
-    kernel = SequenceKernel(tuple(members), inputs, tuple(outputs))
+    own = frozenset(slot for slot in (*inputs, *computed) if slot in coded)
+    kernel = SequenceKernel(tuple(members), inputs, tuple(outputs), own)
     return replace(
         instructions[-1],
         kernel=kernel,
@@ -102,18 +106,25 @@ class _MemberFactory:
     Attributes:
         layouts: The layouts of values that members of the current sequence compute, as far as they are declared and
             not contiguous.
+        coded: Slots of values that are codes.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.ports = program.map_ports()
         self.layouts: dict[int, Layout] = {}
+        self.coded = {
+            slot
+            for instruction in program.instructions
+            if isinstance(instruction.kernel, CompiledKernel) and instruction.kernel.returns_codes
+            for slot in instruction.outputs
+        }
 
     def make(self, instruction: Instruction) -> Member | None:
         """Return an instruction as a member of a sequence, or None if it cannot be one."""
         if instruction.bodies or instruction.provided or ABSENT in instruction.inputs:
             return None
-        if not all(_is_f32(self.program, self.ports.get(slot)) for slot in instruction.outputs):
+        if not all(slot in self.coded or _is_f32(self.program, self.ports.get(slot)) for slot in instruction.outputs):
             return None
         try:
             return self.make_member(instruction)
