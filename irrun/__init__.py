@@ -38,6 +38,8 @@ of `IrrunError`. Each name is imported when it is first used.
 
 from __future__ import annotations
 
+from irrun.version import __version__ as __version__
+
 TYPE_CHECKING = False  # as type checkers interpret it; the module typing takes longer to import than this one
 
 if TYPE_CHECKING:
@@ -85,8 +87,6 @@ if TYPE_CHECKING:
     from irrun.runtime.request import run as run
     from irrun.runtime.validation import validate as validate
     from irrun.shapes import PartialShape as PartialShape
-
-__version__ = "0.1.0"
 
 #: The public names and the modules that define them.
 _PUBLIC = {

@@ -21,7 +21,11 @@ row. Only the syntax tree is read; nothing is imported. What counts:
   and returns to a file that was left. Calls are followed by the names of functions with a parameter of this type.
 - *caches by hand*: functions that rebind a variable of an enclosing function (`nonlocal`), and uses of
   `threading.local`.
-- *import circles*: strongly connected modules. Imports inside functions and those for type checkers count.
+- *circles of imports*: strongly connected modules. Imports inside functions and those for type checkers count; imports
+  by name (`importlib`, the tables of `_lazy.py`) do not.
+- *imports that run back up*: pairs of modules, where the package of the first one is not above the package of the
+  other one in the order that `docs/design.md` states. Inside a package, the imports that close a circle between the
+  files and folders of one folder, even if no files import each other: of each circle, the fewest between two of them.
 - *lines* and *code lines*: of all .py files; code lines have tokens other than comments and docstrings.
 """
 
@@ -35,6 +39,7 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -222,8 +227,54 @@ def list_caches(sources: list[Source]) -> list[str]:
 def list_circles(sources: list[Source]) -> list[list[str]]:
     """Return the groups of modules that import each other."""
     modules = {name_module(source): source for source in sources}
-    edges = {name: sorted(find_imports(source, name, modules) - {name}) for name, source in modules.items()}
+    edges = {name: sorted(find_imports(source, modules) - {name}) for name, source in modules.items()}
     return [sorted(group) for group in find_components(edges) if len(group) > 1]
+
+
+def list_back_imports(sources: list[Source]) -> list[str]:
+    """Return the imports against the order of packages, and those that close a circle inside a package."""
+    modules = {name_module(source): source for source in sources}
+    order = read_order()
+    found = set()
+    # Folder -> file or folder in it -> file or folder that it imports -> the imports.
+    arrows: dict[str, dict[str, dict[str, list[str]]]] = {}
+    for name, source in modules.items():
+        for target in find_imports(source, modules) - {name}:
+            place = f"{source.name} -> {modules[target].name}"
+            a, b = source.name.split("/"), modules[target].name.split("/")
+            depth = next(i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+            if depth:
+                folder = arrows.setdefault("/".join(a[:depth]), {})
+                folder.setdefault(a[depth], {}).setdefault(b[depth], []).append(place)
+                folder.setdefault(b[depth], {})
+            elif a != ["__main__.py"] and name_room(b) not in order.get(name_room(a), {"ground"}):
+                found.add(place)
+    for folder in arrows.values():
+        while circles := [group for group in find_components({a: sorted(folder[a]) for a in folder}) if group[1:]]:
+            pairs = [(a, b) for a in circles[0] for b in folder[a] if b in circles[0]]
+            a, b = min(pairs, key=lambda pair: len(folder[pair[0]][pair[1]]))
+            found.update(folder[a].pop(b))
+    return sorted(found)
+
+
+def name_room(parts: list[str]) -> str:
+    """Return what `docs/design.md` calls the package of a file, from the parts of its path."""
+    return parts[0] if len(parts) > 1 else {"__init__.py": "irrun"}.get(parts[0], "ground")
+
+
+def read_order() -> dict[str, set[str]]:
+    """Return the packages that each package may import, from the arrows in `docs/design.md`."""
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    below: dict[str, set[str]] = {}
+    for line in text.partition("Imports point in one direction:")[2].split("\n\n")[1].splitlines():
+        groups = [[name.strip() for name in group.split(",")] for group in line.split("->")]
+        for group, others in pairwise(groups):
+            for name in group:
+                below.setdefault(name, set()).update(others)
+    for _ in below:
+        for others in below.values():
+            others.update(*(below.get(other, ()) for other in tuple(others)))
+    return below
 
 
 def name_module(source: Source) -> str:
@@ -231,7 +282,7 @@ def name_module(source: Source) -> str:
     return ".".join(["irrun", *Path(source.name).with_suffix("").parts]).removesuffix(".__init__")
 
 
-def find_imports(source: Source, name: str, modules: dict[str, Source]) -> set[str]:
+def find_imports(source: Source, modules: dict[str, Source]) -> set[str]:
     """Return the modules that a module imports anywhere in its code."""
     imported: set[str] = set()
     for node in ast.walk(source.tree):
@@ -241,7 +292,7 @@ def find_imports(source: Source, name: str, modules: dict[str, Source]) -> set[s
             for alias in node.names:
                 qualified = f"{node.module}.{alias.name}"
                 imported.add(qualified if qualified in modules else node.module)
-    return {module for module in imported if module in modules and not name.startswith(f"{module}.")}
+    return imported & modules.keys()
 
 
 def find_components(edges: dict[str, list[str]]) -> list[list[str]]:
@@ -348,6 +399,7 @@ def measure() -> dict[str, Any]:
         "recursions into bodies": list_recursions(sources),
         "caches by hand": list_caches(sources),
         "circles of imports": [" ".join(group) for group in list_circles(sources)],
+        "imports that run back up": list_back_imports(sources),
     }
     figures = {row: len(found) for row, found in places.items()}
     figures["files with tables of operations"] = len({place.partition(":")[0] for place, _ in tables})

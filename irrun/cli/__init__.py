@@ -19,9 +19,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from irrun import __version__
 from irrun.errors import IrrunError, to_one_line
 from irrun.interrupts import INTERRUPTS
+from irrun.version import __version__
 
 __all__ = ["ExampleCommand", "InputOption", "RunOption", "main"]
 

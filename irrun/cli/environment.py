@@ -37,11 +37,11 @@ def collect_environment() -> dict[str, Any]:
     Raises:
         InputError: An environment variable such as IRRUN_CPU or IRRUN_JIT has an unknown value.
     """
-    from irrun import __version__
     from irrun.blas import get_kernel_name
     from irrun.fast.jit import cache
     from irrun.runtime.compilation import is_installed, resolve_jit
     from irrun.threads import get_default_thread_count
+    from irrun.version import __version__
 
     choice = resolve_jit(None)
     jit: dict[str, Any] = {"installed": is_installed(), "default": "auto" if choice == "auto" else _name(choice)}

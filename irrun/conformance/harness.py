@@ -122,9 +122,7 @@ def register_cases(type: str, since: int) -> Callable[[Generator], Generator]:
 
 def load_generators() -> None:
     """Import every module of `generators`, which fills GENERATORS."""
-    from irrun.conformance import generators
-
-    for module in pkgutil.iter_modules(generators.__path__, "irrun.conformance.generators."):
+    for module in pkgutil.iter_modules([str(Path(__file__).with_name("generators"))], "irrun.conformance.generators."):
         importlib.import_module(module.name)
 
 

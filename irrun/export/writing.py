@@ -11,12 +11,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import onnx
 
-from irrun import __version__
 from irrun.atomic_files import atomic_write
 from irrun.export.graph import ONNX_TYPES, Graph, Node, Value
 from irrun.ir.model import Model
 from irrun.packing import pack
 from irrun.shapes import PartialShape
+from irrun.version import __version__
 
 __all__ = ["EXTERNAL_THRESHOLD", "write_model"]
 

@@ -26,6 +26,7 @@ from irrun.runtime.compilation import resolve_jit
 from irrun.runtime.options import RunSettings
 from irrun.runtime.plan import list_plan
 from irrun.threads import get_default_thread_count
+from irrun.version import __version__
 
 if TYPE_CHECKING:
     from irrun.runtime.compilation import Jit
@@ -316,10 +317,7 @@ def bench(
         other_peak = meter.read()
         engines.append(other)
     measured = _measure(engines, requests, runs, seconds, report)
-
-    import irrun
-
-    result = _summarize("irrun", irrun.__version__, own, first_seconds, measured[0], peak)
+    result = _summarize("irrun", __version__, own, first_seconds, measured[0], peak)
     compared = None
     if against is not None:
         compared = _summarize("OpenVINO", other.version, other, other_first, measured[1], other_peak)

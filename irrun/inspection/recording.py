@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-import irrun
 from irrun.arguments import check_functions, check_integer, check_path, check_text
 from irrun.atomic_files import atomic_write, check_not_overwriting
 from irrun.element_types import ElementType
@@ -28,6 +27,7 @@ from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.options import RunSettings
 from irrun.runtime.request import CompiledModel
+from irrun.version import __version__
 
 __all__ = ["Recorder", "record"]
 
@@ -210,7 +210,7 @@ def record(
             "hash": hash_model(compiled.model),
             "path": str(compiled.model.path) if compiled.model.path else None,
         },
-        "versions": {"irrun": irrun.__version__, "numpy": np.__version__, "python": platform.python_version()},
+        "versions": {"irrun": __version__, "numpy": np.__version__, "python": platform.python_version()},
         "precision": recorded_precision or (compiled.precision if compiled.computed_types else "declared"),
         "inputs": [table.get_key(spec.layer) for spec in compiled.inputs],
         "outputs": _find_output_keys(compiled.model, table),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import irrun
+from irrun.version import __version__
 
 __all__ = ["VERSION", "Version", "get_version"]
 
 #: The OpenVINO version that this package follows, in OpenVINO's format.
-VERSION = f"2026.4.0-0-irrun{irrun.__version__}"
+VERSION = f"2026.4.0-0-irrun{__version__}"
 
 
 class Version:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import irrun
+from irrun.version import __version__
 
 __all__ = ["get_version"]
 
 
 def get_version() -> str:
     """Return the OpenVINO GenAI version that this package follows, in OpenVINO GenAI's format."""
-    return f"2026.4.0.0-0-irrun{irrun.__version__}"
+    return f"2026.4.0.0-0-irrun{__version__}"

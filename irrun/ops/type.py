@@ -10,6 +10,7 @@ from irrun.limits import check_scratch
 from irrun.ops._support.conversion import convert
 from irrun.ops._support.numerics import Array, is_integer
 from irrun.ops._support.registry import op
+from irrun.ops._support.type_promotion import find_common_type
 
 __all__ = [
     "convert_1",
@@ -21,16 +22,6 @@ __all__ = [
 
 #: The bytes of a string besides its text, and of its range as integers of Python.
 STRING_BYTES = 152
-#: Element types that ConvertPromoteTypes accepts.
-PROMOTABLE = frozenset(
-    (
-        *("boolean", "f8e4m3", "f8e5m2", "bf16", "f16", "f32", "f64"),
-        *("i4", "i8", "i16", "i32", "i64"),
-        *("u1", "u4", "u8", "u16", "u32", "u64"),
-    )
-)
-#: The common types of different floats of equal width.
-COMMON_FLOATS = {frozenset(("f8e4m3", "f8e5m2")): "f16", frozenset(("bf16", "f16")): "f32"}
 
 
 @op("Convert", since=1, scratch=2.25, kind="elementwise", extremes="kept", shape="keep_shape", converts=True, flops=0)
@@ -122,59 +113,11 @@ def convert_promote_types_14(
     """
     a, b = ElementType.of(input_0.dtype), ElementType.of(input_1.dtype)
     scalars = (input_0.ndim == 0, input_1.ndim == 0) if pytorch_scalar_promotion else (False, False)
-    common = _find_common_type(a, b, scalars, u64_integer_promotion_target, unsafe=promote_unsafe)
+    common = find_common_type(a, b, scalars, u64_integer_promotion_target, unsafe=promote_unsafe)
     if common is None:
         kind = "" if promote_unsafe else "safely "
         raise InputError(f"{a} and {b} cannot be {kind}promoted to a common type")
     return convert(input_0, common), convert(input_1, common)
-
-
-def _find_common_type(
-    a: ElementType, b: ElementType, scalars: tuple[bool, bool], u64_target: ElementType, *, unsafe: bool
-) -> ElementType | None:
-    """Return the type that ConvertPromoteTypes converts `a` and `b` to, or None.
-
-    Args:
-        a: The type of the first input.
-        b: The type of the second input.
-        scalars: Which of the inputs are scalars that adopt the type of a tensor.
-        u64_target: The common type of u64 and a signed integer.
-        unsafe: Whether the common type may lose values or precision.
-    """
-    if a.name not in PROMOTABLE or b.name not in PROMOTABLE:
-        return None
-    if a == b or b.kind == "boolean":
-        return a
-    if a.kind == "boolean":
-        return b
-    if a.is_float != b.is_float:
-        floating, integer = (a, b) if a.is_float else (b, a)
-        return floating if unsafe or floating.bits >= 2 * integer.bits else None
-    if scalars[0] != scalars[1]:
-        tensor, scalar = (b, a) if scalars[0] else (a, b)
-        return tensor if unsafe or _can_hold(tensor, scalar) else None
-    if (a.kind == "uint") != (b.kind == "uint"):
-        unsigned, signed = (a, b) if a.kind == "uint" else (b, a)
-        return _find_common_integer(unsigned, signed, u64_target, unsafe=unsafe)
-    if a.bits != b.bits:
-        return a if a.bits > b.bits else b
-    name = COMMON_FLOATS.get(frozenset((a.name, b.name)))
-    return ELEMENT_TYPES[name] if unsafe and name else None
-
-
-def _can_hold(tensor: ElementType, scalar: ElementType) -> bool:
-    """Return whether a scalar may safely adopt the type of a tensor; both are floats or both are integers."""
-    if tensor.kind == scalar.kind:
-        return tensor.bits >= scalar.bits
-    return tensor.kind == "int" and scalar.kind == "uint" and tensor.bits * 2 >= scalar.bits
-
-
-def _find_common_integer(
-    unsigned: ElementType, signed: ElementType, u64_target: ElementType, *, unsafe: bool
-) -> ElementType | None:
-    if unsigned.bits <= 32 and (unsafe or unsigned.bits * 2 <= signed.bits):
-        return ELEMENT_TYPES[f"i{max(2 * unsigned.bits, signed.bits)}"]
-    return u64_target if unsafe else None
 
 
 @op(

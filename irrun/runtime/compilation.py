@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from irrun import __version__
 from irrun.arguments import check_choice
 from irrun.deadlines import Deadline, end_at
 from irrun.errors import InputError, TimeLimitError
 from irrun.forks import make_lock, renew_in_children
 from irrun.processor import get_level
 from irrun.runtime.program import Program
+from irrun.version import __version__
 
 if TYPE_CHECKING:
     from irrun.ir.model import Model

@@ -57,7 +57,7 @@ MISSING = {"Arrays": {}, "Vectors": {"Sin-1": {"sin"}, "Cos-1": {"cos"}}}
 
 
 def get_machine(name: str) -> type[Machine]:
-    from irrun.fast.expressions.llvm import Vectors
+    from irrun.fast.jit.vectors import Vectors
 
     return {"Arrays": Arrays, "Vectors": Vectors}[name]
 

@@ -132,10 +132,10 @@ def test_expression_divides_long_rows_between_threads():
 
 @pytest.mark.parametrize("shape", [(), (3, 1, 1)])
 def test_fake_quantize_has_the_same_levels(shape):
-    from irrun.fast.expressions.llvm import Vectors
     from irrun.fast.expressions.table import find_call
     from irrun.fast.jit.expressions import Step
     from irrun.fast.jit.kernels import ExpressionKernel
+    from irrun.fast.jit.vectors import Vectors
 
     rng = np.random.default_rng(3)
     x = rng.normal(size=(2, 3, 9, 11)).astype(np.float32)

@@ -3,5 +3,5 @@
 - `table`: the declarations of expressions, and how operations are bound to them.
 - `machine`: the primitives of machines.
 - `functions`, `quantization`: the expressions.
-- `numpy`: the machine that computes arrays in place; `llvm`: the machine that computes vectors.
+- `numpy`: the machine that computes arrays in place. `irrun.fast.jit.vectors` is the machine that computes vectors.
 """

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from irrun.fast.errors import NoKernelError
-from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.expressions.table import get_expression
 from irrun.fast.jit.body_plans import BodyPlanner, BodyStep, BodyValue, emits
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.nests import Copy
+from irrun.fast.jit.vectors import Vectors
 from irrun.ops._support.recurrent_steps import (
     ACTIVATIONS,
     GRU_ACTIVATIONS,

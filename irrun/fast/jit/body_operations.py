@@ -12,7 +12,6 @@ import numpy as np
 import irrun.fast.jit.body_cells  # noqa: F401  (registers cells)
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.errors import NoKernelError
-from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.expressions.table import Step, evaluate_steps, find_call
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.body_plans import EMITTERS, BodyPlanner, BodyStep, BodyValue, count_strides, emits
@@ -31,6 +30,7 @@ from irrun.fast.jit.row_kernels import (
 )
 from irrun.fast.jit.scalar_functions import find_scalar_function
 from irrun.fast.jit.tasks import Call, Task, make_base
+from irrun.fast.jit.vectors import Vectors
 from irrun.ops._support.axes import normalize_axis, read_axis
 from irrun.shapes import get_broadcast_shape
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.errors import NoKernelError
-from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.jit.bindings import RESULT, Binding, Layout, get_layout, get_strides
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Call, Task, make_base
+from irrun.fast.jit.vectors import Vectors
 from irrun.limits import check_allocation
 from irrun.threads import copy_unaligned
 

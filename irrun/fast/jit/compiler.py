@@ -17,11 +17,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from irrun import __version__
 from irrun.deadlines import check_time
 from irrun.fast.jit import cache
 from irrun.forks import hold_while_forking
 from irrun.processor import LEVELS, check_processor, get_level
+from irrun.version import __version__
 
 if TYPE_CHECKING:
     from irrun.fast.jit.code import Function

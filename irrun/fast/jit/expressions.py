@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.expressions.table import Step, evaluate_steps
 from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.vectors import Vectors
 
 __all__ = ["Expression", "Step", "evaluate"]
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.expressions.table import Step
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
@@ -25,6 +24,7 @@ from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.product_kernels import ProductKernel
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, make_base, reserve_scratch
 from irrun.fast.jit.team import run_jobs
+from irrun.fast.jit.vectors import Vectors
 from irrun.fast.packing import allocate_kept
 from irrun.fast.recurrent.recurrences import Recurrence, RecurrentWeights
 from irrun.threads import get_thread_count

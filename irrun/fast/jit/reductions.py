@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value, Variable
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
+from irrun.fast.jit.vectors import Vectors
 
 __all__ = [
     "add",

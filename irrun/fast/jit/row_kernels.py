@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.reductions import fold, reduce_row, sum_row, take_larger
+from irrun.fast.jit.vectors import Vectors
 
 __all__ = [
     "compile_gather",

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-import irrun
 from irrun.errors import IrrunError, escape_unprintable
 from irrun.inspection.comparing import compare
 from irrun.inspection.comparison import Comparison
@@ -29,6 +28,7 @@ from irrun.runtime.executor import Observer
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 from irrun.runtime.request import CompiledModel
+from irrun.version import __version__
 
 __all__ = ["Report", "Source", "collect_report"]
 
@@ -78,7 +78,7 @@ class Report:
         names = {spec.layer.id: spec.names for spec in model.outputs}
         return {
             "format": 1,
-            "irrun": irrun.__version__,
+            "irrun": __version__,
             "model": {
                 "names": name_model(model),
                 "path": shorten(str(model.path)) if model.path else None,

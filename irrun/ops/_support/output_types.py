@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from irrun.element_types import ElementType
-from irrun.errors import IrrunError
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.ops._support.card import Card
+from irrun.ops._support.type_promotion import find_common_type
 
 __all__ = ["get_output_types"]
 
@@ -41,15 +39,9 @@ def get_output_types(
 
 def _promote(first: ElementType | None, second: ElementType | None) -> ElementType | None:
     """Return the common type of two inputs; None if there is none."""
-    from irrun.ops.type import convert_promote_types_14
-
     if first is None or second is None:
         return None
-    try:
-        result, _ = convert_promote_types_14(*(np.zeros(1, t.dtype) for t in (first, second)), promote_unsafe=True)
-    except IrrunError:
-        return None
-    return ElementType.of(result.dtype)
+    return find_common_type(first, second, (False, False), ELEMENT_TYPES["f32"], unsafe=True)
 
 
 def _find_type(

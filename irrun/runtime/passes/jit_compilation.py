@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from irrun.fast.errors import REFUSALS
-from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.expressions.table import Call, find_call, get_expression
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel
 from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
+from irrun.fast.jit.vectors import Vectors
 from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.engine import View
 from irrun.runtime.passes.regions import RegionGrower
