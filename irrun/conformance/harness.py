@@ -18,9 +18,9 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -106,15 +106,22 @@ class Case:
 
 
 Generator = Callable[[np.random.Generator], Iterator[Case]]
+Function = TypeVar("Function", bound=Callable[..., Iterator[Case]])
 GENERATORS: dict[tuple[str, int], Generator] = {}
 
 
-def register_cases(type: str, since: int) -> Callable[[Generator], Generator]:
-    """Register the decorated function as the generator of cases for one versioned operation."""
+def register_cases(type: str, /, since: int, **options: Any) -> Callable[[Function], Function]:
+    """Register the decorated function as the generator of cases for one versioned operation.
 
-    def register(generator: Generator) -> Generator:
+    Args:
+        type: The type of the operation.
+        since: Its version.
+        options: Arguments of the function, for one that generates the cases of several operations.
+    """
+
+    def register(generator: Function) -> Function:
         assert (type, since) not in GENERATORS, f"{type}-{since} has two generators"
-        GENERATORS[type, since] = generator
+        GENERATORS[type, since] = partial(generator, **options) if options else generator
         return generator
 
     return register

@@ -96,8 +96,8 @@ def divide_1(rng):
     yield Case([SPECIALS, SPECIALS[::-1].copy()])
 
 
-@register_cases("Mod", since=1)
-def mod_1(rng):
+def generate_remainder_cases(rng):
+    """Yield the cases that Mod and FloorMod have in common."""
     signed = create_sampler(-30, 30)
     yield from generate_binary_cases(
         rng, signed, create_sampler(1, 9), first=I32, types=[I64, np.dtype("i1"), np.dtype("i2")]
@@ -111,6 +111,11 @@ def mod_1(rng):
     a, b = np.array([7, -7, 7, -7, 6, -6], I32), np.array([3, 3, -3, -3, 3, -3], I32)
     yield Case([a, b])
     yield Case([a.astype(F32), b.astype(F32)])
+
+
+@register_cases("Mod", since=1)
+def mod_1(rng):
+    yield from generate_remainder_cases(rng)
     yield Case(
         [np.array([1e10, 5.5, 1e30], F32), np.array([3, 0.1, 7], F32)], faults=("plugin-mod",), expected=[EXACT_MOD]
     )
@@ -124,19 +129,7 @@ EXACT_MOD = np.array([1, float(np.fmod(5.5, np.float64(np.float32(0.1)))), float
 
 @register_cases("FloorMod", since=1)
 def floor_mod_1(rng):
-    signed = create_sampler(-30, 30)
-    yield from generate_binary_cases(
-        rng, signed, create_sampler(1, 9), first=I32, types=[I64, np.dtype("i1"), np.dtype("i2")]
-    )
-    yield from generate_binary_cases(
-        rng, create_sampler(0, 90), create_sampler(1, 9), first=U8, types=INTEGERS[4:], modes=False
-    )
-    yield from generate_binary_cases(
-        rng, signed, create_sampler(2, 9), tolerance=(4e-6, 2e-5), types=[F16], modes=False
-    )
-    a, b = np.array([7, -7, 7, -7, 6, -6], I32), np.array([3, 3, -3, -3, 3, -3], I32)
-    yield Case([a, b])
-    yield Case([a.astype(F32), b.astype(F32)])
+    yield from generate_remainder_cases(rng)
     yield Case([np.array([1e10, 5.5, -1e10], F32), np.array([3, 0.1, 3], F32)], faults=("plugin-mod",))
     x, y = np.array([3, -3, np.inf, np.nan, 1, 0], F32), np.array([np.inf, -np.inf, 2, 1, np.nan, 0], F32)
     yield Case([x, y])

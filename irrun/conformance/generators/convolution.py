@@ -130,6 +130,8 @@ BACKPROP_WINDOWS = [
 ]
 
 
+@register_cases("ConvolutionBackpropData", since=1, grouped=False)
+@register_cases("GroupConvolutionBackpropData", since=1, grouped=True)
 def generate_backprop_cases(rng, grouped):
     """Yield the cases of a transposed convolution."""
     for i, (spatial, kernel, shape, window) in enumerate(BACKPROP_WINDOWS):
@@ -157,16 +159,6 @@ def generate_backprop_cases(rng, grouped):
         constants=[1, 2],
         note="padding crops all data along one axis",
     )
-
-
-@register_cases("ConvolutionBackpropData", since=1)
-def convolution_backprop_data_1(rng):
-    yield from generate_backprop_cases(rng, grouped=False)
-
-
-@register_cases("GroupConvolutionBackpropData", since=1)
-def group_convolution_backprop_data_1(rng):
-    yield from generate_backprop_cases(rng, grouped=True)
 
 
 @register_cases("BinaryConvolution", since=1)
@@ -223,16 +215,6 @@ def make_binary_case(rng, spatial, kernel, window, pad_value, dtype=F32, c_in=3,
     )
 
 
-@register_cases("DeformableConvolution", since=1)
-def deformable_convolution_1(rng):
-    yield from generate_deformable_cases(rng, since=1)
-
-
-@register_cases("DeformableConvolution", since=8)
-def deformable_convolution_8(rng):
-    yield from generate_deformable_cases(rng, since=8)
-
-
 #: (group, deformable_group, kernel, attributes) of deformable convolutions of data with 4 channels of 6x7.
 DEFORMABLE_WINDOWS = [
     (1, 1, (3, 3), {}),
@@ -251,7 +233,9 @@ DEFORMABLE_WINDOWS = [
 ]
 
 
-def generate_deformable_cases(rng, since):
+@register_cases("DeformableConvolution", since=1, version=1)
+@register_cases("DeformableConvolution", since=8, version=8)
+def generate_deformable_cases(rng, version):
     """Yield the cases of DeformableConvolution, with masks and padded interpolation for version 8."""
     from irrun.ops._support.windows import create_windows
 
@@ -266,7 +250,7 @@ def generate_deformable_cases(rng, since):
         for scale in scales:
             data, filters = sample_values(rng, (2, 4, 6, 7)), sample_values(rng, (4, 4 // group, *kernel))
             offsets = (rng.normal(size=(2, 2 * taps, *out)) * scale).astype(F32)
-            if since == 1:
+            if version == 1:
                 yield Case([data, offsets, filters], attributes, tolerance=SUMS)
                 continue
             mask = rng.uniform(size=(2, taps, *out)).astype(F32)

@@ -61,6 +61,8 @@ def _make_case(
     return Case([x.astype(dtype) for x in inputs], attributes, note=note, **options)
 
 
+@register_cases("DetectionOutput", since=1, version=1)
+@register_cases("DetectionOutput", since=8, version=8)
 def _generate_cases(rng, version):
     for code_type in (CORNER, CENTER):
         for share_location in (True, False):
@@ -129,13 +131,3 @@ def _generate_cases(rng, version):
     half = {"dtype": np.float16, "note": "computed in f32"}
     yield _make_case(rng, version, **half)
     yield _make_case(rng, version, decrease_label_id=True, share_location=False, **half)
-
-
-@register_cases("DetectionOutput", since=1)
-def detection_output_1(rng):
-    yield from _generate_cases(rng, 1)
-
-
-@register_cases("DetectionOutput", since=8)
-def detection_output_8(rng):
-    yield from _generate_cases(rng, 8)

@@ -26,6 +26,8 @@ def _make_scores(rng, shape, dtype=np.float32):
     return ((rng.permutation(count) + 1) / (count + 1)).reshape(shape).astype(dtype)
 
 
+@register_cases("Proposal", since=1)
+@register_cases("Proposal", since=4)
 def _generate_proposal_cases(rng):
     def make_case(*, images=1, grid=(5, 6), image=(80.0, 96.0, 1.0), dtype=np.float32, **overrides):
         options = {k: overrides.pop(k) for k in ("note", "dynamic", "outputs") if k in overrides}
@@ -83,16 +85,6 @@ def _generate_proposal_cases(rng):
     yield make_case(image=(80.0, 96.0, 2.0, 0.5), min_size=10, pre_nms_topn=30)
     yield make_case(images=2, dynamic=(0,))
     yield _convert_to_f16(make_case(images=2))
-
-
-@register_cases("Proposal", since=1)
-def proposal_1(rng):
-    yield from _generate_proposal_cases(rng)
-
-
-@register_cases("Proposal", since=4)
-def proposal_4(rng):
-    yield from _generate_proposal_cases(rng)
 
 
 def _sample_anchors(rng, count, extent=60.0):

@@ -62,7 +62,8 @@ def interpolate_1(rng):
     yield make_case((2, 3, 4), [2], (6,), mode="linear", align_corners=False)
 
 
-def _generate_interpolate_cases(rng, since):
+@register_cases("Interpolate", since=4, version=4)
+def _generate_interpolate_cases(rng, version):
     """Yield the cases that versions 4 and 11 have in common, with the inputs of version 4."""
 
     def make_case(data, axes, sizes=None, scales=None, faults=(), constants=None, note="", **attributes):
@@ -72,7 +73,7 @@ def _generate_interpolate_cases(rng, since):
         if isinstance(data, tuple):
             data = sample_f32(rng, data)
         attributes = {"mode": "nearest", "shape_calculation_mode": by, **attributes}
-        if since == 4:
+        if version == 4:
             inputs = [data, sizes, scales, make_i64(*axes) if axes is not None else None]
             constants = (1, 2, 3) if constants is None else constants
         else:
@@ -175,22 +176,17 @@ def _generate_interpolate_cases(rng, since):
         sizes, axes = np.array([3, 9], np.int32), np.array([2, 3], np.int32)
         scales = np.array([0.75, 2.5], np.float32)
         data = sample_f32(rng, (1, 2, 4, 5))
-        inputs = [data, sizes, scales, axes] if since == 4 else [data, sizes, axes]
+        inputs = [data, sizes, scales, axes] if version == 4 else [data, sizes, axes]
         yield Case(inputs, attributes, constants=range(1, len(inputs)), tolerance=WEIGHTED)
         attributes = {"mode": mode, "shape_calculation_mode": "scales"}
         for dtype in (np.float16, BF16):
             narrow = scales.astype(dtype)
-            inputs = [data, sizes, narrow, axes] if since == 4 else [data, narrow, axes]
+            inputs = [data, sizes, narrow, axes] if version == 4 else [data, narrow, axes]
             yield Case(inputs, attributes, constants=range(1, len(inputs)), tolerance=WEIGHTED)
     # Dynamic shapes.
     for mode in ("nearest", "linear", "cubic"):
-        yield make_case((1, 2, 4, 5), (2, 3), (7, 3), mode=mode, constants=(3,) if since == 4 else (2,))
-        yield make_case((1, 2, 4, 5), (2, 3), scales=(2, 0.5), mode=mode, constants=(3,) if since == 4 else (2,))
-
-
-@register_cases("Interpolate", since=4)
-def interpolate_4(rng):
-    yield from _generate_interpolate_cases(rng, 4)
+        yield make_case((1, 2, 4, 5), (2, 3), (7, 3), mode=mode, constants=(3,) if version == 4 else (2,))
+        yield make_case((1, 2, 4, 5), (2, 3), scales=(2, 0.5), mode=mode, constants=(3,) if version == 4 else (2,))
 
 
 @register_cases("Interpolate", since=11)
@@ -279,6 +275,10 @@ def _convert_to_rgb(y, u, v, order):
     return image
 
 
+@register_cases("NV12toRGB", since=8, layout="nv12", order="rgb")
+@register_cases("NV12toBGR", since=8, layout="nv12", order="bgr")
+@register_cases("I420toRGB", since=8, layout="i420", order="rgb")
+@register_cases("I420toBGR", since=8, layout="i420", order="bgr")
 def _generate_yuv_cases(rng, layout, order):
     """Yield images in one tensor and in planes.
 
@@ -304,26 +304,8 @@ def _generate_yuv_cases(rng, layout, order):
         yield Case([sample_u8(rng, (1, 6, 4, 1)).astype(dtype)])
 
 
-@register_cases("NV12toRGB", since=8)
-def nv12_to_rgb_8(rng):
-    yield from _generate_yuv_cases(rng, "nv12", "rgb")
-
-
-@register_cases("NV12toBGR", since=8)
-def nv12_to_bgr_8(rng):
-    yield from _generate_yuv_cases(rng, "nv12", "bgr")
-
-
-@register_cases("I420toRGB", since=8)
-def i420_to_rgb_8(rng):
-    yield from _generate_yuv_cases(rng, "i420", "rgb")
-
-
-@register_cases("I420toBGR", since=8)
-def i420_to_bgr_8(rng):
-    yield from _generate_yuv_cases(rng, "i420", "bgr")
-
-
+@register_cases("RGBtoNV12", since=17, order="rgb")
+@register_cases("BGRtoNV12", since=17, order="bgr")
 def _generate_nv12_cases(rng, order):
     """Yield cases with expected values computed pixel by pixel, because OpenVINO has no implementation."""
 
@@ -352,13 +334,3 @@ def _generate_nv12_cases(rng, order):
         below = uv.reshape(n, height // 2, width, 1)
         outputs = [np.concatenate([y, below], axis=1)] if single else [y, uv]
         yield Case([image], {"single_plane": single}, expected=outputs)
-
-
-@register_cases("RGBtoNV12", since=17)
-def rgb_to_nv12_17(rng):
-    yield from _generate_nv12_cases(rng, "rgb")
-
-
-@register_cases("BGRtoNV12", since=17)
-def bgr_to_nv12_17(rng):
-    yield from _generate_nv12_cases(rng, "bgr")

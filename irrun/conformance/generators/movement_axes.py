@@ -59,6 +59,7 @@ EXPLICIT = [
 ]
 
 
+@register_cases("Broadcast", since=1)
 def generate_broadcast_cases(rng):
     for n, (shape, target) in enumerate(NUMPY):
         dtype = (np.int64, np.int32)[n % 2]
@@ -71,11 +72,6 @@ def generate_broadcast_cases(rng):
         yield ExactCase(inputs, {"mode": "explicit"}, note="dynamic shapes")
     for dtype in DTYPES:
         yield ExactCase([sample_values(rng, (3, 1), dtype), make_i64(2, 3, 2)], {"mode": "numpy"}, constants=(1,))
-
-
-@register_cases("Broadcast", since=1)
-def broadcast_1(rng):
-    yield from generate_broadcast_cases(rng)
 
 
 @register_cases("Broadcast", since=3)

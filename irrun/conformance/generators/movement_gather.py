@@ -46,6 +46,7 @@ BATCHED = [
 ]
 
 
+@register_cases("Gather", since=1)
 def generate_plain_cases(rng):
     for n, (shape, index_shape, axis) in enumerate(PLAIN):
         data, indices = (
@@ -101,11 +102,6 @@ def generate_batched_cases(rng):
     shape, index_shape, axis, batch_dims = BATCHED[8]
     inputs = [sample_values(rng, shape), sample_indices(rng, 0, 5, index_shape), make_i64(axis)]
     yield ExactCase(inputs, {"batch_dims": batch_dims}, dynamic=(0, 1), constants=(2,))
-
-
-@register_cases("Gather", since=1)
-def gather_1(rng):
-    yield from generate_plain_cases(rng)
 
 
 @register_cases("Gather", since=7)
@@ -193,6 +189,8 @@ ND_SHAPES = [
 ]
 
 
+@register_cases("GatherND", since=5)
+@register_cases("GatherND", since=8)
 def generate_nd_cases(rng):
     for n, (shape, index_shape, batch_dims) in enumerate(ND_SHAPES):
         depth = index_shape[-1]
@@ -219,16 +217,6 @@ def generate_nd_cases(rng):
     indices = sample_indices(rng, 0, 4, (3, 1))
     expected = [data[0, indices[:, 0]]]
     yield ExactCase([data[:1], indices], {"batch_dims": 1}, dynamic=(0, 1), expected=expected)
-
-
-@register_cases("GatherND", since=5)
-def gather_nd_5(rng):
-    yield from generate_nd_cases(rng)
-
-
-@register_cases("GatherND", since=8)
-def gather_nd_8(rng):
-    yield from generate_nd_cases(rng)
 
 
 def sample_beams(rng, max_time, batch, width, lengths, dtype=np.int32, tokens=9):

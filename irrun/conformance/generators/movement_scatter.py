@@ -69,6 +69,7 @@ ELEMENTS = [
 ]
 
 
+@register_cases("ScatterElementsUpdate", since=3)
 def generate_overwrite_cases(rng):
     for n, (shape, axis, index_shape) in enumerate(ELEMENTS):
         inputs = sample_elements(rng, shape, axis, index_shape)
@@ -83,11 +84,6 @@ def generate_overwrite_cases(rng):
     inputs[1] -= 4
     yield ExactCase(inputs, constants=(3,), note="negative indices")
     yield ExactCase(sample_elements(rng, (3, 4), 0, (2, 3)), constants=(3,), dynamic=(0, 1, 2))
-
-
-@register_cases("ScatterElementsUpdate", since=3)
-def scatter_elements_update_3(rng):
-    yield from generate_overwrite_cases(rng)
 
 
 @register_cases("ScatterElementsUpdate", since=12)
@@ -165,6 +161,7 @@ def get_updates_shape(shape, index_shape):
     return index_shape[:-1] + shape[index_shape[-1] :]
 
 
+@register_cases("ScatterNDUpdate", since=4)
 def generate_nd_overwrite_cases(rng):
     for n, (shape, index_shape) in enumerate(ND_SHAPES):
         updates = sample_values(rng, get_updates_shape(shape, index_shape))
@@ -178,11 +175,6 @@ def generate_nd_overwrite_cases(rng):
         yield ExactCase(inputs)
     inputs = [sample_values(rng, (4, 3)), np.array([[2, 1], [0, 0]]), sample_values(rng, (2,))]
     yield ExactCase(inputs, dynamic=(0, 1, 2))
-
-
-@register_cases("ScatterNDUpdate", since=4)
-def scatter_nd_update_4(rng):
-    yield from generate_nd_overwrite_cases(rng)
 
 
 @register_cases("ScatterNDUpdate", since=15)

@@ -222,6 +222,8 @@ def generate_pad_mode_cases(rng, shapes, mode):
         yield ExactCase(inputs, {"pad_mode": mode}, dynamic=(0,), note="pads as Parameters")
 
 
+@register_cases("Pad", since=1, negative=False)
+@register_cases("Pad", since=12, negative=True)
 def generate_pad_cases(rng, negative):
     for mode in ("constant", "edge", "reflect", "symmetric"):
         yield from generate_pad_mode_cases(rng, PADS, mode)
@@ -248,13 +250,3 @@ def generate_pad_cases(rng, negative):
     )
     inputs = [sample_values(rng, (0, 2)), make_i64(1, 0), make_i64(1, 1), np.array(7, np.float32)]
     yield ExactCase(inputs, {"pad_mode": "constant"}, constants=(1, 2), faults=("plugin-pad-empty",), note="empty data")
-
-
-@register_cases("Pad", since=1)
-def pad_1(rng):
-    yield from generate_pad_cases(rng, negative=False)
-
-
-@register_cases("Pad", since=12)
-def pad_12(rng):
-    yield from generate_pad_cases(rng, negative=True)

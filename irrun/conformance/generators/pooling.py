@@ -97,16 +97,8 @@ def max_pool_1(rng):
         yield Case([sample_values(rng, (1, 2, 5, 6), dtype)], make_attributes(2, (3, 3), strides=2, begin=1, end=1))
 
 
-@register_cases("MaxPool", since=8)
-def max_pool_8(rng):
-    yield from generate_max_pool_cases(rng, WINDOWS + DILATED_WINDOWS)
-
-
-@register_cases("MaxPool", since=14)
-def max_pool_14(rng):
-    yield from generate_max_pool_cases(rng, WINDOWS + DILATED_WINDOWS + TORCH_WINDOWS)
-
-
+@register_cases("MaxPool", since=8, table=WINDOWS + DILATED_WINDOWS)
+@register_cases("MaxPool", since=14, table=WINDOWS + DILATED_WINDOWS + TORCH_WINDOWS)
 def generate_max_pool_cases(rng, table):
     """Yield the cases of max pooling with two outputs."""
     for i, (spatial, kernel, window) in enumerate(table):
@@ -140,6 +132,8 @@ def generate_max_pool_cases(rng, table):
     yield Case([special], attributes, note="NaN")
 
 
+@register_cases("AvgPool", since=1, table=WINDOWS)
+@register_cases("AvgPool", since=14, table=WINDOWS + TORCH_WINDOWS)
 def generate_avg_pool_cases(rng, table, extra_attributes=None):
     """Yield the cases of average pooling.
 
@@ -192,16 +186,6 @@ def has_empty_window(spatial, attributes):
 
 def replace_nan(outputs):
     return [np.nan_to_num(x) for x in outputs]
-
-
-@register_cases("AvgPool", since=1)
-def avg_pool_1(rng):
-    yield from generate_avg_pool_cases(rng, WINDOWS)
-
-
-@register_cases("AvgPool", since=14)
-def avg_pool_14(rng):
-    yield from generate_avg_pool_cases(rng, WINDOWS + TORCH_WINDOWS)
 
 
 @register_cases("AvgPool", since=16)

@@ -99,24 +99,16 @@ SIGNED = create_sampler(-4, 4)
 WIDE_INTEGERS = [I32, I64, np.dtype("u4"), np.dtype("u8")]
 NATURAL = create_sampler(1, 9)
 
-register_reduction(
-    "ReduceSum",
-    1,
-    SIGNED,
-    types=[*FLOATS, *WIDE_INTEGERS[:2]],
-    integers=WIDE_INTEGERS,
-    integer_sampler=NATURAL,
-    cases=lambda: [make_case(SPECIAL), make_case(LARGE)],
-)
-register_reduction(
-    "ReduceProd",
-    1,
-    SIGNED,
-    types=[*FLOATS, *WIDE_INTEGERS[:2]],
-    integers=WIDE_INTEGERS,
-    integer_sampler=NATURAL,
-    cases=lambda: [make_case(SPECIAL), make_case(LARGE)],
-)
+for _type in ("ReduceSum", "ReduceProd"):
+    register_reduction(
+        _type,
+        1,
+        SIGNED,
+        types=[*FLOATS, *WIDE_INTEGERS[:2]],
+        integers=WIDE_INTEGERS,
+        integer_sampler=NATURAL,
+        cases=lambda: [make_case(SPECIAL), make_case(LARGE)],
+    )
 register_reduction(
     "ReduceMean",
     1,
@@ -126,24 +118,16 @@ register_reduction(
     integer_sampler=NATURAL,
     cases=lambda: [make_case(SPECIAL), make_case([[3, -4, 5], [-7, 2, 1], [-7, -7, 0]]), make_case(LARGE)],
 )
-register_reduction(
-    "ReduceMax",
-    1,
-    SIGNED,
-    types=[*FLOATS, *INTEGERS[:3]],
-    integers=WIDE_INTEGERS,
-    integer_sampler=NATURAL,
-    cases=lambda: [make_case(SPECIAL), make_case(LOW), make_case(LOW.astype(F16)), make_case(LARGE)],
-)
-register_reduction(
-    "ReduceMin",
-    1,
-    SIGNED,
-    types=[*FLOATS, *INTEGERS[:3]],
-    integers=WIDE_INTEGERS,
-    integer_sampler=NATURAL,
-    cases=lambda: [make_case(SPECIAL), make_case(LOW), make_case(LOW.astype(F16)), make_case(LARGE)],
-)
+for _type in ("ReduceMax", "ReduceMin"):
+    register_reduction(
+        _type,
+        1,
+        SIGNED,
+        types=[*FLOATS, *INTEGERS[:3]],
+        integers=WIDE_INTEGERS,
+        integer_sampler=NATURAL,
+        cases=lambda: [make_case(SPECIAL), make_case(LOW), make_case(LOW.astype(F16)), make_case(LARGE)],
+    )
 register_reduction(
     "ReduceL1",
     4,

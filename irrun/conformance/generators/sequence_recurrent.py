@@ -44,6 +44,8 @@ def sample_cell_inputs(rng, gates, states, batch=3, size=5, hidden=4, dtype=F32,
     ]
 
 
+@register_cases("RNNCell", since=1, gates=1, states=1, activations=["tanh"])
+@register_cases("LSTMCell", since=4, gates=4, states=2, activations=["sigmoid", "tanh", "tanh"])
 def generate_cell_cases(rng, gates, states, activations, **fixed):
     """Yield the cases that all cells have in common. NodeFactory has no default for activations."""
     fixed = {"activations": activations, **fixed}
@@ -74,11 +76,6 @@ def generate_cell_cases(rng, gates, states, activations, **fixed):
             {"hidden_size": 4, **fixed, "activations": list(names)},
             tolerance=get_tolerance(F32),
         )
-
-
-@register_cases("RNNCell", since=1)
-def rnn_cell_1(rng):
-    yield from generate_cell_cases(rng, 1, 1, ["tanh"])
 
 
 @register_cases("GRUCell", since=3)
@@ -149,11 +146,6 @@ def compute_peephole_lstm(inputs, clip, input_forget):
     return compute_nodes(hidden, cell)
 
 
-@register_cases("LSTMCell", since=4)
-def lstm_cell_4(rng):
-    yield from generate_cell_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])
-
-
 def sample_sequence_inputs(
     rng, gates, states, batch, time, size, hidden, directions, dtype=F32, biases=None, lengths=None
 ):
@@ -173,6 +165,8 @@ def sample_sequence_inputs(
     ]
 
 
+@register_cases("RNNSequence", since=5, gates=1, states=1, activations=["tanh"])
+@register_cases("LSTMSequence", since=5, gates=4, states=2, activations=["sigmoid", "tanh", "tanh"])
 def generate_sequence_cases(rng, gates, states, activations, biases=None, **fixed):
     """Yield the cases that all sequences have in common. NodeFactory has no default for activations."""
     fixed = {"activations": activations, **fixed}
@@ -203,17 +197,7 @@ def generate_sequence_cases(rng, gates, states, activations, biases=None, **fixe
             yield make_case(direction, activations=[*activations[:i], name, *activations[i + 1 :]])
 
 
-@register_cases("RNNSequence", since=5)
-def rnn_sequence_5(rng):
-    yield from generate_sequence_cases(rng, 1, 1, ["tanh"])
-
-
 @register_cases("GRUSequence", since=5)
 def gru_sequence_5(rng):
     yield from generate_sequence_cases(rng, 3, 1, ["sigmoid", "tanh"])
     yield from generate_sequence_cases(rng, 3, 1, ["sigmoid", "tanh"], biases=4, linear_before_reset=True)
-
-
-@register_cases("LSTMSequence", since=5)
-def lstm_sequence_5(rng):
-    yield from generate_sequence_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])

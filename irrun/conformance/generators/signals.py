@@ -61,6 +61,10 @@ def _compute_transform(data, axes, sizes, kind):
     return _transform_axis(np.concatenate([half, mirrored], last), last, inverse=True).real.astype(data.dtype)
 
 
+@register_cases("DFT", since=7, kind="DFT")
+@register_cases("IDFT", since=7, kind="IDFT")
+@register_cases("RDFT", since=9, kind="RDFT")
+@register_cases("IRDFT", since=9, kind="IRDFT")
 def _generate_transform_cases(rng, kind):
     """Yield the cases that all four transforms have in common."""
     real = kind == "RDFT"
@@ -112,26 +116,6 @@ def _generate_transform_cases(rng, kind):
     for shape, axes in (((0,), [0]), ((2, 0, 3), [1, 2]), ((2, 3, 0), [1, 2]), ((2, 0, 3), [0, 2])):
         empty = np.zeros(shape if real else (*shape, 2), np.float32)
         yield Case([empty, make_i64(*axes)], constants=[1])
-
-
-@register_cases("DFT", since=7)
-def dft_7(rng):
-    yield from _generate_transform_cases(rng, "DFT")
-
-
-@register_cases("IDFT", since=7)
-def idft_7(rng):
-    yield from _generate_transform_cases(rng, "IDFT")
-
-
-@register_cases("RDFT", since=9)
-def rdft_9(rng):
-    yield from _generate_transform_cases(rng, "RDFT")
-
-
-@register_cases("IRDFT", since=9)
-def irdft_9(rng):
-    yield from _generate_transform_cases(rng, "IRDFT")
 
 
 @register_cases("STFT", since=15)

@@ -41,6 +41,11 @@ def _make_scores(rng, shape):
     return ((rng.permutation(count) + 1) / (count + 1)).reshape(shape).astype(F32)
 
 
+@register_cases("NonMaxSuppression", since=1, version=1)
+@register_cases("NonMaxSuppression", since=3, version=3)
+@register_cases("NonMaxSuppression", since=4, version=4)
+@register_cases("NonMaxSuppression", since=5, version=5)
+@register_cases("NonMaxSuppression", since=9, version=9)
 def _generate_nms_cases(rng, version):
     def make_case(
         *, images=1, classes=2, count=12, max_boxes=4, iou=0.4, score=0.2, sigma=None, soft=False, **overrides
@@ -119,31 +124,6 @@ def _generate_nms_cases(rng, version):
     yield make_case(sigma=0.3, count=60, classes=3, max_boxes=25, score=0.05)
     for iou in (0.0, 0.5, 1.0):
         yield make_case(sigma=0.5, iou=iou, max_boxes=10)
-
-
-@register_cases("NonMaxSuppression", since=1)
-def non_max_suppression_1(rng):
-    yield from _generate_nms_cases(rng, 1)
-
-
-@register_cases("NonMaxSuppression", since=3)
-def non_max_suppression_3(rng):
-    yield from _generate_nms_cases(rng, 3)
-
-
-@register_cases("NonMaxSuppression", since=4)
-def non_max_suppression_4(rng):
-    yield from _generate_nms_cases(rng, 4)
-
-
-@register_cases("NonMaxSuppression", since=5)
-def non_max_suppression_5(rng):
-    yield from _generate_nms_cases(rng, 5)
-
-
-@register_cases("NonMaxSuppression", since=9)
-def non_max_suppression_9(rng):
-    yield from _generate_nms_cases(rng, 9)
 
 
 @register_cases("NMSRotated", since=13)
@@ -238,6 +218,8 @@ def matrix_nms_8(rng):
     yield make_case(dynamic=(1,), images=2)
 
 
+@register_cases("MulticlassNms", since=8, version=8)
+@register_cases("MulticlassNms", since=9, version=9)
 def _generate_multiclass_cases(rng, version):
     def make_case(
         *, images=1, classes=3, count=12, note="", dynamic=(), numbers=None, number_type=np.int64, **overrides
@@ -291,16 +273,6 @@ def _generate_multiclass_cases(rng, version):
     if version == 9:
         yield make_case(numbers=(4, 3), number_type=np.int32)
         yield make_case(numbers=(5,))
-
-
-@register_cases("MulticlassNms", since=8)
-def multiclass_nms_8(rng):
-    yield from _generate_multiclass_cases(rng, 8)
-
-
-@register_cases("MulticlassNms", since=9)
-def multiclass_nms_9(rng):
-    yield from _generate_multiclass_cases(rng, 9)
 
 
 @register_cases("ExperimentalDetectronTopKROIs", since=6)

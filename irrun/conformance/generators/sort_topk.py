@@ -24,6 +24,8 @@ def sort_by_index(outputs):
     return [np.take_along_axis(x, order, -1) for x in outputs]
 
 
+@register_cases("TopK", since=1, k_types=[np.int64, np.int32, np.int8])
+@register_cases("TopK", since=3, k_types=[np.int64, np.int32, np.int8])
 def generate_topk_cases(rng, k_types):
     for mode, sort, index in product(("max", "min"), ("value", "index"), ("i32", "i64")):
         attributes = {"axis": 1, "mode": mode, "sort": sort, "index_element_type": index}
@@ -77,16 +79,6 @@ def generate_topk_cases(rng, k_types):
         faults=("plugin-topk",),
         note="few of many elements, some equal",
     )
-
-
-@register_cases("TopK", since=1)
-def topk_1(rng):
-    yield from generate_topk_cases(rng, [np.int64, np.int32, np.int8])
-
-
-@register_cases("TopK", since=3)
-def topk_3(rng):
-    yield from generate_topk_cases(rng, [np.int64, np.int32, np.int8])
 
 
 @register_cases("TopK", since=11)
