@@ -11,7 +11,8 @@ from irrun.errors import IrrunError
 from irrun.openvino.config import Config
 from irrun.openvino.custom_operation import make_operations
 from irrun.openvino.infer_request import InferRequest
-from irrun.openvino.model import Model, find_port
+from irrun.openvino.model import Model
+from irrun.openvino.model_ports import find_port
 from irrun.openvino.node import ConstOutput
 from irrun.openvino.results import OVDict
 from irrun.openvino.tensor import Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +10,25 @@ from irrun.errors import IrrunError
 from irrun.ir.model import Model as IrModel
 from irrun.ir.weights import Weights
 from irrun.openvino import graph_conversion
-from irrun.openvino.element_type import Type, to_element_type, to_type
+from irrun.openvino.element_type import to_element_type, to_type
 from irrun.openvino.errors import translate_errors
 from irrun.openvino.inference import infer_node
+from irrun.openvino.model_ports import ModelPorts, find_node
+from irrun.openvino.named import Named
 from irrun.openvino.node import ConstOutput, Node, Output, PortData, as_output
+from irrun.openvino.reshaping import reshape_model
 from irrun.openvino.runtime_info import OVAny, RTMap, parse_rt_info, unwrap
-from irrun.openvino.shape import PartialShape, Shape
+from irrun.openvino.shape import PartialShape
 from irrun.openvino.variables import Variable, VariableInfo
 
-__all__ = ["Model", "find_port"]
+__all__ = ["Model"]
 
 _RT_INFO_ERROR = "Cannot get runtime attribute. Path to runtime attribute is incorrect."
 
 _model_count = 0
 
 
-class Model:
+class Model(Named, ModelPorts):
     """A graph of nodes with inputs and outputs.
 
     Args:
@@ -120,151 +123,6 @@ class Model:
 
     def __deepcopy__(self, memo: object) -> Model:
         return self.clone()
-
-    # -- names
-
-    @property
-    def name(self) -> str:
-        """The unique name."""
-        return self._name
-
-    def get_name(self) -> str:
-        """Return the unique name."""
-        return self._name
-
-    @property
-    def friendly_name(self) -> str:
-        """The name that the user or the file chose."""
-        return self.get_friendly_name()
-
-    @friendly_name.setter
-    def friendly_name(self, name: str) -> None:
-        self._friendly_name = name
-
-    def get_friendly_name(self) -> str:
-        """Return the name that the user or the file chose."""
-        return self._name if self._friendly_name is None else self._friendly_name
-
-    def set_friendly_name(self, name: str) -> None:
-        """Set the friendly name."""
-        self._friendly_name = name
-
-    # -- inputs and outputs
-
-    @property
-    def inputs(self) -> list[Output]:
-        """The inputs, in order."""
-        return [Output(node, 0) for node in self._parameters]
-
-    @property
-    def outputs(self) -> list[Output]:
-        """The outputs, in order."""
-        return [Output(node, 0) for node in self._results]
-
-    def input(self, index: int | str | None = None, *, tensor_name: str | None = None) -> Output:
-        """Return an input by index or tensor name; without arguments, the only one.
-
-        Raises:
-            RuntimeError: No input has that name, or there are several.
-            IndexError: The index is out of range.
-        """
-        port: Output = find_port(self.inputs, index if tensor_name is None else tensor_name, "Input", "input()")
-        return port
-
-    def output(self, index: int | str | None = None, *, tensor_name: str | None = None) -> Output:
-        """Return an output by index or tensor name; without arguments, the only one.
-
-        Raises:
-            RuntimeError: No output has that name, or there are several.
-            IndexError: The index is out of range.
-        """
-        port: Output = find_port(self.outputs, index if tensor_name is None else tensor_name, "Output", "output()")
-        return port
-
-    @property
-    def parameters(self) -> list[Node]:
-        """The Parameters."""
-        return list(self._parameters)
-
-    def get_parameters(self) -> list[Node]:
-        """Return the Parameters."""
-        return list(self._parameters)
-
-    @property
-    def results(self) -> list[Node]:
-        """The Results."""
-        return list(self._results)
-
-    def get_results(self) -> list[Node]:
-        """Return the Results."""
-        return list(self._results)
-
-    @property
-    def result(self) -> Node:
-        """The only Result."""
-        return self.get_result()
-
-    def get_result(self) -> Node:
-        """Return the only Result.
-
-        Raises:
-            RuntimeError: There are several.
-        """
-        if len(self._results) != 1:
-            raise RuntimeError("Model has more than one result")
-        return self._results[0]
-
-    @property
-    def sinks(self) -> list[Node]:
-        """The Assigns."""
-        return list(self._sinks)
-
-    def get_sinks(self) -> list[Node]:
-        """Return the Assigns."""
-        return list(self._sinks)
-
-    def get_output_size(self) -> int:
-        """Return the number of outputs."""
-        return len(self._results)
-
-    def get_output_op(self, index: int) -> Node:
-        """Return the Result of an output."""
-        return self._results[index]
-
-    def get_output_element_type(self, index: int) -> Type:
-        """Return the element type of an output."""
-        return self.outputs[index].element_type
-
-    def get_output_partial_shape(self, index: int) -> PartialShape:
-        """Return the shape of an output."""
-        return self.outputs[index].partial_shape
-
-    def get_output_shape(self, index: int) -> Shape:
-        """Return the static shape of an output."""
-        return self.outputs[index].shape
-
-    def get_parameter_index(self, parameter: Node) -> int:
-        """Return the index of a Parameter, or -1."""
-        return _find_node(self._parameters, parameter)
-
-    def get_result_index(self, value: Any) -> int:
-        """Return the index of the output that a Result or an output of a node belongs to, or -1."""
-        if isinstance(value, ConstOutput):
-            sources = [result._sources[0] for result in self._results]
-            by_source = [i for i, s in enumerate(sources) if s is not None and s._key == value._key]
-            return by_source[0] if by_source else _find_node(self._results, value._node)
-        return _find_node(self._results, value)
-
-    def get_sink_index(self, sink: Any) -> int:
-        """Return the index of an Assign, given as a node or its output, or -1.
-
-        Raises:
-            TypeError: It is neither a node nor an output.
-        """
-        node = sink.get_node() if isinstance(sink, ConstOutput) else sink
-        if not isinstance(node, Node):
-            raise TypeError("Incorrect argument type. Sink node is expected as argument.")
-        return _find_node(self._sinks, node)
 
     # -- nodes
 
@@ -379,15 +237,15 @@ class Model:
 
     def remove_result(self, result: Node) -> None:
         """Remove a Result."""
-        self._results.pop(_require(_find_node(self._results, result)))
+        self._results.pop(_require(find_node(self._results, result)))
 
     def remove_parameter(self, parameter: Node) -> None:
         """Remove a Parameter."""
-        self._parameters.pop(_require(_find_node(self._parameters, parameter)))
+        self._parameters.pop(_require(find_node(self._parameters, parameter)))
 
     def remove_sink(self, sink: Node) -> None:
         """Remove an Assign."""
-        self._sinks.pop(_require(_find_node(self._sinks, sink)))
+        self._sinks.pop(_require(find_node(self._sinks, sink)))
 
     def replace_parameter(self, parameter_index: int, parameter: Node) -> None:
         """Replace a Parameter, and connect its consumers to the new one."""
@@ -418,57 +276,7 @@ class Model:
             RuntimeError: The shapes do not fit the operations, or an input does not exist.
             TypeError: An argument has the wrong type.
         """
-        new_shapes: list[tuple[Node, PartialShape]] = []
-        for variable, shape in (variables_shapes or {}).items():
-            if not isinstance(variable, str):
-                raise TypeError(f"Incorrect key type {type(variable)} to reshape a model, expected values as str.")
-            _to_shape(shape)
-        if isinstance(partial_shape, Mapping):
-            for key, shape in partial_shape.items():
-                new_shapes.append((self._find_input(key), _to_shape(shape)))
-        elif isinstance(partial_shape, (PartialShape, Shape, list, tuple, str)):
-            if len(self._parameters) != 1:
-                raise RuntimeError("reshape() with one shape requires a model with one input")
-            new_shapes.append((self._parameters[0], PartialShape(partial_shape)))
-        else:
-            raise TypeError(
-                "reshape(): incompatible function arguments: expected a shape or a dict of shapes. "
-                f"Invoked with: {partial_shape!r}"
-            )
-        if all(shape.is_static and node._ports[0].shape == shape._to_irrun() for node, shape in new_shapes):
-            return
-        previous = [(node, node._ports[0].shape) for node, _ in new_shapes]
-        undo = self._relax_fixed_shapes()
-        try:
-            for node, shape in new_shapes:
-                node._declare(node._ports[0].element_type, shape._to_irrun())
-            self.validate_nodes_and_infer_types()
-        except RuntimeError:
-            undo()
-            for node, old in previous:
-                node._declare(node._ports[0].element_type, old)
-            self.validate_nodes_and_infer_types()
-            raise
-
-    def _relax_fixed_shapes(self) -> Callable[[], None]:
-        """Adapt nodes that state sizes of the old shapes, and return a function that undoes it."""
-        from irrun.runtime.fixed_shapes import relax_fixed_shapes
-        from irrun.runtime.shape_inference import GraphInference
-
-        nodes = graph_conversion.list_nodes(self._parameters, self._results, self._sinks)
-        graph = self._to_ir().graph
-        return graph_conversion.apply_edits(nodes, relax_fixed_shapes(graph, GraphInference(graph)))
-
-    def _find_input(self, key: Any) -> Node:
-        if isinstance(key, ConstOutput):
-            port = key if _find_node(self._parameters, key.node) >= 0 else self.input(key.any_name)
-            node: Node = port.node
-            return node
-        if isinstance(key, (int, str)):
-            found: Node = self.input(key).node
-            return found
-        shown = f"<class 'openvino._pyopenvino.op.{key._type}'>" if isinstance(key, Node) else type(key)
-        raise TypeError(f"Incorrect key type {shown} to reshape a model, expected keys as openvino.Output, int or str.")
+        reshape_model(self, partial_shape, variables_shapes)
 
     @translate_errors
     def validate_nodes_and_infer_types(self) -> None:
@@ -572,15 +380,6 @@ class Model:
         return True
 
 
-def _to_shape(value: Any) -> PartialShape:
-    if not isinstance(value, (PartialShape, Shape, list, tuple, str)):
-        raise TypeError(
-            f"Incorrect value type {type(value)} to reshape a model, expected values as openvino.PartialShape, str, "
-            "list or tuple."
-        )
-    return PartialShape(value)
-
-
 def _make_result(value: Any) -> Node:
     node = value if isinstance(value, Node) else value.get_node()
     if node._type == "Result":
@@ -614,34 +413,7 @@ def _copy_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {k: _copy_values(v) if isinstance(v, Mapping) else v for k, v in values.items()}
 
 
-def _find_node(nodes: Sequence[Node], node: Any) -> int:
-    return next((i for i, candidate in enumerate(nodes) if candidate is node), -1)
-
-
 def _require(index: int) -> int:
     if index < 0:
         raise RuntimeError("the model does not contain the node")
     return index
-
-
-def find_port(ports: Sequence[Any], key: int | str | None, kind: str, call: str) -> Any:
-    """Return the port of an index or tensor name; without a key, the only one.
-
-    Raises:
-        RuntimeError: No port has that name, or there are several ports.
-        IndexError: The index is out of range.
-    """
-    if key is None:
-        if len(ports) != 1:
-            raise RuntimeError(f"{call} must be called on a model with exactly one {kind.lower()}, found {len(ports)}")
-        return ports[0]
-    if isinstance(key, str):
-        for port in ports:
-            if key in port.names:
-                return port
-        raise RuntimeError(f"{kind} for tensor name '{key}' is not found.")
-    if not isinstance(key, int):
-        raise TypeError(f"{call}: incompatible function arguments. Invoked with: {key!r}")
-    if not 0 <= key < len(ports):
-        raise IndexError(f"{kind} index {key} is out of range: this->size() is {len(ports)}")
-    return ports[key]

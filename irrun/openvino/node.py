@@ -59,24 +59,6 @@ class Node(ConstantValue, NodeData):
 
     # -- identity
 
-    @property
-    def name(self) -> str:
-        """The unique name."""
-        return self._name
-
-    @property
-    def friendly_name(self) -> str:
-        """The name that the user or the file chose."""
-        return self.get_friendly_name()
-
-    @friendly_name.setter
-    def friendly_name(self, name: str) -> None:
-        self.set_friendly_name(name)
-
-    def set_friendly_name(self, name: str) -> None:
-        """Set the friendly name."""
-        self._friendly_name = name
-
     def get_type_name(self) -> str:
         """Return the type, such as "Add"."""
         return self._type

@@ -14,6 +14,7 @@ from irrun.ir.constant import Constant
 from irrun.ir.graph import Body
 from irrun.openvino.element_type import Type, to_type
 from irrun.openvino.layout import Layout
+from irrun.openvino.named import Named
 from irrun.openvino.runtime_info import RTMap
 from irrun.openvino.shape import PartialShape, Shape
 
@@ -71,7 +72,7 @@ def skip_number() -> None:
     next(_counter)
 
 
-class NodeData:
+class NodeData(Named):
     """The connections of a node; `Node` adds the methods of OpenVINO's class.
 
     Args:
@@ -125,14 +126,6 @@ class NodeData:
         if self._type == "Result" and self._sources and self._sources[0] is not None:
             return self._sources[0]._data
         return self._ports[index]
-
-    def get_name(self) -> str:
-        """Return the unique name."""
-        return self._name
-
-    def get_friendly_name(self) -> str:
-        """Return the name that the user or the file chose."""
-        return self._friendly_name if self._friendly_name is not None else self._name
 
     def _get_only_output(self) -> Output:
         if len(self._ports) != 1:

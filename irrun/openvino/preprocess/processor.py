@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from irrun.openvino.errors import translate_errors
-from irrun.openvino.model import Model, find_port
+from irrun.openvino.model import Model
+from irrun.openvino.model_ports import find_port
 from irrun.openvino.preprocess.description import describe
 from irrun.openvino.preprocess.inputs import InputInfo
 from irrun.openvino.preprocess.outputs import OutputInfo

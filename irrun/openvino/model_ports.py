@@ -1,0 +1,163 @@
+"""The inputs and outputs of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from irrun.openvino.element_type import Type
+from irrun.openvino.node import ConstOutput, Node, Output
+from irrun.openvino.shape import PartialShape, Shape
+
+__all__ = ["ModelPorts", "find_node", "find_port"]
+
+
+class ModelPorts:
+    """The Parameters, Results and Assigns of a model; `Model` adds the rest."""
+
+    _parameters: list[Node]
+    _results: list[Node]
+    _sinks: list[Node]
+
+    @property
+    def inputs(self) -> list[Output]:
+        """The inputs, in order."""
+        return [Output(node, 0) for node in self._parameters]
+
+    @property
+    def outputs(self) -> list[Output]:
+        """The outputs, in order."""
+        return [Output(node, 0) for node in self._results]
+
+    def input(self, index: int | str | None = None, *, tensor_name: str | None = None) -> Output:
+        """Return an input by index or tensor name; without arguments, the only one.
+
+        Raises:
+            RuntimeError: No input has that name, or there are several.
+            IndexError: The index is out of range.
+        """
+        port: Output = find_port(self.inputs, index if tensor_name is None else tensor_name, "Input", "input()")
+        return port
+
+    def output(self, index: int | str | None = None, *, tensor_name: str | None = None) -> Output:
+        """Return an output by index or tensor name; without arguments, the only one.
+
+        Raises:
+            RuntimeError: No output has that name, or there are several.
+            IndexError: The index is out of range.
+        """
+        port: Output = find_port(self.outputs, index if tensor_name is None else tensor_name, "Output", "output()")
+        return port
+
+    @property
+    def parameters(self) -> list[Node]:
+        """The Parameters."""
+        return list(self._parameters)
+
+    def get_parameters(self) -> list[Node]:
+        """Return the Parameters."""
+        return list(self._parameters)
+
+    @property
+    def results(self) -> list[Node]:
+        """The Results."""
+        return list(self._results)
+
+    def get_results(self) -> list[Node]:
+        """Return the Results."""
+        return list(self._results)
+
+    @property
+    def result(self) -> Node:
+        """The only Result."""
+        return self.get_result()
+
+    def get_result(self) -> Node:
+        """Return the only Result.
+
+        Raises:
+            RuntimeError: There are several.
+        """
+        if len(self._results) != 1:
+            raise RuntimeError("Model has more than one result")
+        return self._results[0]
+
+    @property
+    def sinks(self) -> list[Node]:
+        """The Assigns."""
+        return list(self._sinks)
+
+    def get_sinks(self) -> list[Node]:
+        """Return the Assigns."""
+        return list(self._sinks)
+
+    def get_output_size(self) -> int:
+        """Return the number of outputs."""
+        return len(self._results)
+
+    def get_output_op(self, index: int) -> Node:
+        """Return the Result of an output."""
+        return self._results[index]
+
+    def get_output_element_type(self, index: int) -> Type:
+        """Return the element type of an output."""
+        return self.outputs[index].element_type
+
+    def get_output_partial_shape(self, index: int) -> PartialShape:
+        """Return the shape of an output."""
+        return self.outputs[index].partial_shape
+
+    def get_output_shape(self, index: int) -> Shape:
+        """Return the static shape of an output."""
+        return self.outputs[index].shape
+
+    def get_parameter_index(self, parameter: Node) -> int:
+        """Return the index of a Parameter, or -1."""
+        return find_node(self._parameters, parameter)
+
+    def get_result_index(self, value: Any) -> int:
+        """Return the index of the output that a Result or an output of a node belongs to, or -1."""
+        if isinstance(value, ConstOutput):
+            sources = [result._sources[0] for result in self._results]
+            by_source = [i for i, s in enumerate(sources) if s is not None and s._key == value._key]
+            return by_source[0] if by_source else find_node(self._results, value._node)
+        return find_node(self._results, value)
+
+    def get_sink_index(self, sink: Any) -> int:
+        """Return the index of an Assign, given as a node or its output, or -1.
+
+        Raises:
+            TypeError: It is neither a node nor an output.
+        """
+        node = sink.get_node() if isinstance(sink, ConstOutput) else sink
+        if not isinstance(node, Node):
+            raise TypeError("Incorrect argument type. Sink node is expected as argument.")
+        return find_node(self._sinks, node)
+
+
+def find_node(nodes: Sequence[Node], node: Any) -> int:
+    """Return the position of a node, or -1."""
+    return next((i for i, candidate in enumerate(nodes) if candidate is node), -1)
+
+
+def find_port(ports: Sequence[Any], key: int | str | None, kind: str, call: str) -> Any:
+    """Return the port of an index or tensor name; without a key, the only one.
+
+    Raises:
+        RuntimeError: No port has that name, or there are several ports.
+        IndexError: The index is out of range.
+    """
+    if key is None:
+        if len(ports) != 1:
+            raise RuntimeError(f"{call} must be called on a model with exactly one {kind.lower()}, found {len(ports)}")
+        return ports[0]
+    if isinstance(key, str):
+        for port in ports:
+            if key in port.names:
+                return port
+        raise RuntimeError(f"{kind} for tensor name '{key}' is not found.")
+    if not isinstance(key, int):
+        raise TypeError(f"{call}: incompatible function arguments. Invoked with: {key!r}")
+    if not 0 <= key < len(ports):
+        raise IndexError(f"{kind} index {key} is out of range: this->size() is {len(ports)}")
+    return ports[key]

@@ -1,0 +1,38 @@
+"""Names of nodes and models."""
+
+from __future__ import annotations
+
+__all__ = ["Named"]
+
+
+class Named:
+    """A node or model, with a unique name and one that the user or the file chose."""
+
+    _name: str
+    _friendly_name: str | None
+
+    @property
+    def name(self) -> str:
+        """The unique name."""
+        return self._name
+
+    def get_name(self) -> str:
+        """Return the unique name."""
+        return self._name
+
+    @property
+    def friendly_name(self) -> str:
+        """The name that the user or the file chose."""
+        return self.get_friendly_name()
+
+    @friendly_name.setter
+    def friendly_name(self, name: str) -> None:
+        self.set_friendly_name(name)
+
+    def get_friendly_name(self) -> str:
+        """Return the name that the user or the file chose."""
+        return self._name if self._friendly_name is None else self._friendly_name
+
+    def set_friendly_name(self, name: str) -> None:
+        """Set the friendly name."""
+        self._friendly_name = name
