@@ -20,6 +20,9 @@ from irrun.openvino.core import compile_model as compile_model
 from irrun.openvino.custom_operation import Extension as Extension
 from irrun.openvino.custom_operation import Op as Op
 from irrun.openvino.custom_operation import OpExtension as OpExtension
+from irrun.openvino.dimension import Dimension as Dimension
+from irrun.openvino.dimension import Rank as Rank
+from irrun.openvino.dimension import Symbol as Symbol
 from irrun.openvino.element_type import Type as Type
 from irrun.openvino.infer_request import InferRequest as InferRequest
 from irrun.openvino.infer_request import ProfilingInfo as ProfilingInfo
@@ -43,12 +46,9 @@ from irrun.openvino.shape import AxisSet as AxisSet
 from irrun.openvino.shape import AxisVector as AxisVector
 from irrun.openvino.shape import Coordinate as Coordinate
 from irrun.openvino.shape import CoordinateDiff as CoordinateDiff
-from irrun.openvino.shape import Dimension as Dimension
 from irrun.openvino.shape import PartialShape as PartialShape
-from irrun.openvino.shape import Rank as Rank
 from irrun.openvino.shape import Shape as Shape
 from irrun.openvino.shape import Strides as Strides
-from irrun.openvino.shape import Symbol as Symbol
 from irrun.openvino.tensor import RemoteTensor as RemoteTensor
 from irrun.openvino.tensor import Tensor as Tensor
 from irrun.openvino.tensor import TensorVector as TensorVector

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from irrun.openvino.dimension import Dimension
 from irrun.openvino.model import Model
 from irrun.openvino.node import Node, Output
-from irrun.openvino.shape import Dimension
 from irrun.ops.shape_rules.dimensions import merge
 
 __all__ = ["get_batch", "set_batch"]

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from irrun.openvino.dimension import Dimension
 from irrun.openvino.element_type import Type, to_element_type
 from irrun.openvino.node import DiscreteTypeInfo, Node, Output, PortData, as_output
-from irrun.openvino.shape import Dimension, PartialShape, Shape
+from irrun.openvino.shape import PartialShape, Shape
 from irrun.openvino.tensor import Tensor
 from irrun.ops._support.operation import Operation
 

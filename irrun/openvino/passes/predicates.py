@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from irrun.openvino.attributes import get_attributes
+from irrun.openvino.dimension import Dimension
 from irrun.openvino.element_type import Type
 from irrun.openvino.ports import Output
-from irrun.openvino.shape import Dimension
 
 __all__ = [
     "Predicate",

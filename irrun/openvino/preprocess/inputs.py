@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from irrun.openvino.dimension import Dimension
 from irrun.openvino.element_type import Type, to_element_type, to_type
 from irrun.openvino.factories import make_parameter
 from irrun.openvino.layout import Layout, to_layout
 from irrun.openvino.node import Node, Output
 from irrun.openvino.preprocess import steps
 from irrun.openvino.preprocess.enumerations import ColorFormat, PaddingMode, ResizeAlgorithm
-from irrun.openvino.shape import Dimension, PartialShape
+from irrun.openvino.shape import PartialShape
 from irrun.openvino.tensor import Tensor
 
 __all__ = ["InputInfo", "InputModelInfo", "InputTensorInfo", "PreProcessSteps"]

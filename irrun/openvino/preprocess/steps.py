@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from irrun.openvino.dimension import Dimension
 from irrun.openvino.element_type import Type
 from irrun.openvino.factories import create_node, make_constant
 from irrun.openvino.layout import Layout
 from irrun.openvino.node import Output, as_output
 from irrun.openvino.preprocess.enumerations import ColorFormat, PaddingMode, ResizeAlgorithm
-from irrun.openvino.shape import Dimension, PartialShape
+from irrun.openvino.shape import PartialShape
 
 __all__ = ["Context", "Step", "find_permutation", "name_color", "permute_layout"]
 
