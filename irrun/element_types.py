@@ -44,7 +44,7 @@ class ElementType:
         self.__dict__.update(name=name, precision=precision, bits=bits, kind=kind, _scalar=scalar)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"element types cannot be changed, found an assignment to {name}")
+        raise AttributeError(f"element types are immutable, cannot assign to {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ElementType.parse, (self.name,)

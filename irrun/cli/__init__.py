@@ -45,7 +45,7 @@ COMMANDS = {
     "reduce": "Find the smallest part of a model that still fails.",
     "debug": "Stop at layers in the Python debugger.",
     "report": "Write an HTML page of the layers, values, times and errors of a run.",
-    "profile": "Show where a run spends its time, by layer, type or module.",
+    "profile": "Measure the time of each layer, type or module.",
     "bench": "Measure latency, throughput, start and memory, optionally against OpenVINO.",
     "check": "Find NaN, overflow, saturation and constant channels.",
     "cache": "Show or clear compiled kernels.",

@@ -65,7 +65,7 @@ FOLDED = ("exact", "near zero", "inherits")
 @click.option(
     "--until",
     metavar="N[dB]",
-    help="Find the layers to keep in floating point for this SQNR of the outputs, or this value of the metric.",
+    help="Keep layers in floating point until the outputs reach this SQNR, or this value of the metric.",
 )
 @click.option(
     "-o",
@@ -134,10 +134,10 @@ def command(
 
     `irrun compare MODEL WITH` is short for `irrun compare MODEL --against WITH`.
 
-    The own error of a layer is the error that it adds to the reference's inputs. The accumulated error includes the
-    errors of its inputs. Repeat an input, or pass a folder, for several runs of one session:
-    variables keep their values. The exit code is 0 if the model agrees, 1 if layers add an error, 2 after an error,
-    and 3 if outputs differ although no layer adds an error.
+    The own error of a layer is the error of its outputs, given the inputs of the reference. The accumulated error
+    includes the errors of its inputs. Repeat --input, or pass a folder, for several runs of one session: variables keep
+    their values. The exit code is 0 if the model agrees, 1 if layers add an error, 2 after an error, and 3 if outputs
+    differ although no layer adds an error.
     """
     from irrun.atomic_files import atomic_write
     from irrun.cli.progress import ProgressLine

@@ -48,7 +48,7 @@ FOLDER = "conformance"
     help=f"Folder for the smallest model and inputs of each finding.  [default: {FOLDER}, or the name of the "
     "page without .html]",
 )
-@click.option("--workers", type=IntegerRange(min=1), metavar="N", help="Processes.  [default: the number of cores]")
+@click.option("--workers", type=IntegerRange(min=1), metavar="N", help="Number of processes.  [default: the cores]")
 @click.option(
     "--timeout",
     type=NumberRange(min=0),

@@ -59,7 +59,7 @@ def command(
 ) -> None:
     """Convert texts to embedding vectors with the models in a folder that optimum-intel exported.
 
-    FOLDER holds openvino_tokenizer.xml and openvino_model.xml, a model with the output last_hidden_state. TEXT is a
+    FOLDER contains openvino_tokenizer.xml and openvino_model.xml, a model with the output last_hidden_state. TEXT is a
     text, or - for the lines of standard input. Similar texts have similar vectors.
 
     Options have the names and meanings of OpenVINO GenAI's TextEmbeddingPipeline.Config.

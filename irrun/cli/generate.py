@@ -39,20 +39,29 @@ DEFAULT_LENGTH = 256
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @click.option("--chat", is_flag=True, help="Chat: answer PROMPT..., or messages typed line by line.")
-@click.option("--system", metavar="TEXT", help="System message of --chat: how to answer.")
+@click.option("--system", metavar="TEXT", help="System message for --chat.")
 @click.option("--max-new-tokens", type=IntegerRange(min=1), metavar="N", help="Maximum number of new tokens.")
 @click.option("--min-new-tokens", type=IntegerRange(min=0), metavar="N", help="Minimum number of new tokens.")
 @click.option("--do-sample", is_flag=True, default=None, help="Sample tokens instead of taking the most probable.")
 @click.option("--temperature", type=NumberRange(min=0), metavar="T", help="Above 1: more varied; below 1: less.")
 @click.option("--top-k", type=IntegerRange(min=0), metavar="N", help="Sample from the N most probable tokens.")
 @click.option(
-    "--top-p", type=NumberRange(min=0, max=1), metavar="P", help="Sample from the top tokens up to this total."
+    "--top-p",
+    type=NumberRange(min=0, max=1),
+    metavar="P",
+    help="Sample from the top tokens with this total probability.",
 )
-@click.option("--min-p", type=NumberRange(min=0, max=1), metavar="P", help="Require P times the top probability.")
+@click.option(
+    "--min-p", type=NumberRange(min=0, max=1), metavar="P", help="Minimum probability, relative to the top token."
+)
 @click.option("--rng-seed", type=IntegerRange(min=0), metavar="N", help="Seed for sampling.")
 @click.option("--repetition-penalty", type=NumberRange(min=0), metavar="X", help="Above 1: repeat less.")
-@click.option("--presence-penalty", type=NumberRange(min=-2, max=2), metavar="X", help="Above 0: more new tokens.")
-@click.option("--frequency-penalty", type=NumberRange(min=-2, max=2), metavar="X", help="The same, per occurrence.")
+@click.option(
+    "--presence-penalty", type=NumberRange(min=-2, max=2), metavar="X", help="Above 0: avoid tokens that occurred."
+)
+@click.option(
+    "--frequency-penalty", type=NumberRange(min=-2, max=2), metavar="X", help="The same, for each occurrence."
+)
 @click.option("--stop-strings", multiple=True, metavar="TEXT", help="Stop at this text; repeatable.")
 @click.option("--ignore-eos", is_flag=True, default=None, help="Continue after the end-of-text token.")
 @click.option("--num-return-sequences", type=IntegerRange(min=1), metavar="N", help="Print N texts for each prompt.")
@@ -60,7 +69,9 @@ DEFAULT_LENGTH = 256
 @click.option("--num-beam-groups", type=IntegerRange(min=1), metavar="N", help="Split the beams into N groups.")
 @click.option("--diversity-penalty", type=NumberRange(), metavar="X", help="Above 0: more different groups.")
 @click.option("--length-penalty", type=NumberRange(), metavar="X", help="Above 1: prefer longer texts.")
-@click.option("--no-repeat-ngram-size", type=IntegerRange(min=0), metavar="N", help="In beams, never repeat N tokens.")
+@click.option(
+    "--no-repeat-ngram-size", type=IntegerRange(min=0), metavar="N", help="Beam search: never repeat N tokens."
+)
 @click.option(
     "--stop-criteria",
     type=click.Choice(["early", "heuristic", "never"], case_sensitive=False),
@@ -84,7 +95,7 @@ def command(
 ) -> None:
     """Continue texts with the models in a folder that optimum-intel exported.
 
-    FOLDER holds openvino_tokenizer.xml, openvino_model.xml and openvino_detokenizer.xml. The text is printed as it
+    FOLDER contains openvino_tokenizer.xml, openvino_model.xml and openvino_detokenizer.xml. The text is printed as it
     is generated; the speed is printed to standard error at the end. PROMPT is a text, or - for standard input.
 
     With --chat, prompts are messages of one chat, which FOLDER's chat template turns into text. Without PROMPT,

@@ -55,8 +55,8 @@ MAX_ERRORS = 20
     show_default=True,
     help="Samples per run. A model for one sample gets a dynamic batch.",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler.  [default: one process per core]")
-@click.option("--workers", type=IntegerRange(min=1), help="Processes on this machine.  [default: the cores]")
+@click.option("--scheduler", metavar="ADDRESS", help="Use this Dask scheduler.  [default: processes on this machine]")
+@click.option("--workers", type=IntegerRange(min=1), help="Processes on this machine.  [default: one per core]")
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),

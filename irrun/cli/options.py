@@ -36,8 +36,8 @@ __all__ = ["RunOptions", "against_option", "choose_reference", "get_keywords", "
 PLAIN_HELP = "auto or off: this command always uses the plain kernels."
 THREADS_HELP = "Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]"
 JIT_HELP = (
-    "Whether to use kernels compiled for the processor (needs the extra jit); auto: if they have been "
-    "compiled before.  [default: IRRUN_JIT, or auto]"
+    "Use kernels compiled for the processor (needs the extra jit); auto: if they have been compiled before.  "
+    "[default: IRRUN_JIT, or auto]"
 )
 
 REFERENCES = (
@@ -73,7 +73,7 @@ def choose_reference(against: str | None, other: str | None, name: str) -> str |
         click.UsageError: Both are passed.
     """
     if against is not None and other is not None:
-        raise click.UsageError(f"--against and {name} exclude each other, found {against!r} and {other!r}")
+        raise click.UsageError(f"--against and {name} cannot be combined, found {against!r} and {other!r}")
     return other if against is None else against
 
 

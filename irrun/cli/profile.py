@@ -1,4 +1,4 @@
-"""`irrun profile`: show where a run spends its time."""
+"""`irrun profile`: measure the time of each layer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MAX_ROWS = 30
     type=click.Choice(["layer", "type", "module"]),
     default="layer",
     show_default=True,
-    help="What a row of the table stands for.",
+    help="Sum up the rows of the table by layer, type or module.",
 )
 @click.option(
     "--depth",
@@ -64,8 +64,8 @@ MAX_ROWS = 30
 )
 @click.option("--top", type=IntegerRange(min=1), metavar="N", help=f"Print the first N rows.  [default: {MAX_ROWS}]")
 @click.option("--all", "show_all", is_flag=True, help="Print all rows.")
-@click.option("--against", type=click.Choice(["openvino"]), help="Show OpenVINO's time of each layer beside irrun's.")
-@click.option("--plain", is_flag=True, help="Measure the plain kernels, as used in runs with observers.")
+@click.option("--against", type=click.Choice(["openvino"]), help="Also show OpenVINO's time of each layer.")
+@click.option("--plain", is_flag=True, help="Measure the plain kernels, which run when there are observers.")
 @click.option(
     "--chrome",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -75,7 +75,11 @@ MAX_ROWS = 30
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write JSON or CSV there."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write JSON or CSV to this file.",
 )
 def command(
     model: Path,
@@ -93,11 +97,12 @@ def command(
     as_csv: bool,
     output: Path | None,
 ) -> None:
-    """Measure where a run of MODEL spends its time.
+    """Measure the time of each layer in a run of MODEL.
 
-    For each layer: the median time over several runs after a warm-up, its share, the number of arithmetic operations
-    (two per multiply-add), the bytes read and written, the bytes of all values alive at that point, and the time beyond
-    the minimum for these operations and bytes on this machine. Layers computed together share one row.
+    The table shows, for each layer, the median time over several runs after a warm-up, its share, the number of
+    arithmetic operations (two per multiply-add), the bytes read and written, the bytes of all values alive at that
+    point, and the time beyond the minimum for these operations and bytes on this machine. Layers computed together
+    share one row.
 
     Without --json and --csv, -o writes CSV if the file ends in .csv, else JSON.
     """
@@ -106,7 +111,7 @@ def command(
     from irrun.inspection.profiling import profile
 
     if as_json and as_csv:
-        raise click.UsageError("--json and --csv exclude each other")
+        raise click.UsageError("--json and --csv cannot be combined")
     if depth is not None and by != "module":
         raise click.UsageError("--depth requires --by module")
     if output is not None and not (as_json or as_csv):

@@ -47,7 +47,9 @@ __all__ = ["command"]
     help="A command that fails (exit code other than 0 and 125) if a part fails. {model}, {inputs} and {folder} "
     "are replaced by paths.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="Write there.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="Write to this folder."
+)
 @click.option("--max-trials", type=IntegerRange(min=1), metavar="N", help="Test at most N parts.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(

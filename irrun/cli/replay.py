@@ -28,7 +28,7 @@ __all__ = ["command"]
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.argument("layer")
-@click.option("-m", "--model", type=click.Path(path_type=Path), help="The model, if not the one that was recorded.")
+@click.option("-m", "--model", type=click.Path(path_type=Path), help="Use this model, not the recorded one.")
 @output_option
 @weights_option
 @setting_options(is_plain=True)

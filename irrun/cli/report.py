@@ -63,7 +63,7 @@ def command(
     tensors: str,
     kind: str,
 ) -> None:
-    """Write one HTML file that shows the graph of MODEL and, if it gets inputs, its values, times and errors.
+    """Write an HTML file that shows the graph of MODEL and, with --input, its values, times and errors.
 
     If OTHER is given, the page shows it next to MODEL, with their differences. With inputs, it compares their values.
 

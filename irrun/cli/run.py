@@ -64,8 +64,8 @@ class _RunCommand(ExampleCommand):
     "--show",
     multiple=True,
     metavar="NAME",
-    help="Add an intermediate value to the outputs: a tensor name, the name of the layer that produces it, or "
-    "layer.port; in the body of a loop 'loop[3]/layer'; * and ? match any characters.",
+    help="Add an intermediate value to the outputs. NAME is a tensor name, a layer name, or layer.port, or "
+    "'loop[3]/layer' in the body of a loop; * and ? match any characters.",
 )
 @click.option(
     "--trace",
@@ -90,7 +90,7 @@ def command(
     check: bool,
     as_json: bool,
 ) -> None:
-    """Run MODEL, an OpenVINO .xml file, and print or save its outputs."""
+    """Run MODEL, an OpenVINO .xml or .onnx file, and print or save its outputs."""
     from irrun.cli.dump import ValueDump
     from irrun.cli.patterns import UnmatchedPatterns, add_output
     from irrun.cli.progress import ProgressLine

@@ -43,9 +43,9 @@ __all__ = ["command"]
 def command(folder: Path, sounds: tuple[Path, ...], settings: RunSettings, as_json: bool, **options: Any) -> None:
     """Transcribe speech with a Whisper model in a folder that optimum-intel exported.
 
-    FOLDER holds openvino_encoder_model.xml, openvino_decoder_model.xml, a tokenizer and a detokenizer. FILE.wav has PCM
-    samples of 8, 16, 24 or 32 bits; channels are averaged, and the audio is resampled to 16 kHz.
-    At the end, the time is printed to standard error.
+    FOLDER contains openvino_encoder_model.xml, openvino_decoder_model.xml, a tokenizer and a detokenizer. FILE.wav has
+    PCM samples of 8, 16, 24 or 32 bits; channels are averaged, and the audio is resampled to 16 kHz. At the end, the
+    time is printed to standard error.
 
     Options have the names and meanings of OpenVINO GenAI's WhisperGenerationConfig. Their defaults are in
     generation_config.json of FOLDER.

@@ -131,7 +131,9 @@ def choose_dimensions(
         f"{_get_name(inputs, i)} {_format(first.shapes[i])}" for i in chosen if not _is_static(inputs[i])
     )
     names = " ".join(f"--shape {_get_name(inputs, i)}=..." for i in chosen if not _is_static(inputs[i]))
-    raise InputError(f"found no sizes for dynamic dimensions; with {shapes}, {first.failure}; pass the shape: {names}")
+    raise InputError(
+        f"found no sizes for the dynamic dimensions: with {shapes}, {first.failure}; set the shape: {names}"
+    )
 
 
 class _Trial:

@@ -54,7 +54,7 @@ def read_file(path: Path | Pipe, key: str, tensor: TensorSpec) -> Array:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}, for input {tensor}") from None
     except MemoryError:
-        raise InputError(f"{path} is larger than the memory, for input {tensor}") from None
+        raise InputError(f"{path} does not fit in memory, for input {tensor}") from None
     except Exception as error:  # NumPy raises many types of errors for invalid files
         raise InputError(f"{path} cannot be read as {suffix[1:]}: {error}, for input {tensor}") from None
 
@@ -109,7 +109,7 @@ def read_npz_by_name(source: str | Pipe, tensors: Sequence[TensorSpec]) -> dict[
     except InputError:
         raise
     except MemoryError:
-        raise InputError(f"{path} is larger than the memory, {_describe_expected(tensors)}") from None
+        raise InputError(f"{path} does not fit in memory, {_describe_expected(tensors)}") from None
     except Exception as error:  # as in read_file
         raise InputError(f"cannot read {path} as npz: {error}, {_describe_expected(tensors)}") from None
 

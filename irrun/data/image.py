@@ -71,7 +71,7 @@ def load_image(path: Path, tensor: TensorSpec, options: ImageOptions) -> Array:
     except InputError:
         raise
     except MemoryError:
-        raise InputError(f"{path} is larger than the memory, for input {tensor}") from None
+        raise InputError(f"{path} does not fit in memory, for input {tensor}") from None
     except Exception as error:  # Pillow raises many types of errors for invalid files
         raise InputError(f"{path} cannot be read as an image: {error}") from None
     pixels = pixels.reshape(*pixels.shape[:2], -1)

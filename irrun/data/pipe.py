@@ -32,7 +32,7 @@ def read_stdin() -> Pipe:
     """Read stdin to its end.
 
     Raises:
-        InputError: It is a terminal, is empty, is larger than the memory that inputs may take, or contains bytes of
+        InputError: It is a terminal, is empty, does not fit in memory that inputs may take, or contains bytes of
             another format.
     """
     stream = sys.stdin

@@ -71,7 +71,7 @@ def copy_shapes(model: Model, other: Model) -> None:
     """
     specs, others = model.inputs, other.inputs
     if len(specs) != len(others):
-        raise InputError(f"the models have {len(specs)} and {len(others)} inputs, expected equal inputs")
+        raise InputError(f"the models have {len(specs)} and {len(others)} inputs, expected the same inputs")
     names = index_names(others)
     found = [next((names[n] for n in spec.names if n in names), None) for spec in specs]
     positions = range(len(specs)) if None in found or len(set(found)) < len(found) else found

@@ -149,7 +149,7 @@ def _find_output(path: str, options: MapOptions) -> TensorSpec:
     if len(source.inputs) != 1 or not source.outputs:
         raise InputError(
             f"{path} has {len(source.inputs)} inputs and {len(source.outputs)} outputs, expected one input and one "
-            "output; map_inputs accepts models of several inputs"
+            "output; map_inputs accepts models with several inputs"
         )
     return source.output(0)
 

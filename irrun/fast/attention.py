@@ -130,7 +130,7 @@ def _group_mask(mask: Array | None, causal: bool, shape: tuple[int, int, int, in
     if mask is None:
         return None
     if mask.dtype != np.bool_ and mask.dtype != F32:
-        raise NoKernelError("expected a mask of booleans or f32")
+        raise NoKernelError("expected a boolean or f32 mask")
     full: Array = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
     grouped = (heads, groups) if full.shape[1] != 1 else (1, 1)
     full = full.reshape(full.shape[0], *grouped, *full.shape[2:])

@@ -110,7 +110,7 @@ def compare(
     source = model if isinstance(model, Model) else read_model(model)
     compiled = settings.compile(source, optimize=False)
     if sequence is not None and inputs is not None:
-        raise InputError("inputs and sequence exclude each other")
+        raise InputError("inputs and sequence cannot be combined")
     sets = [
         collect_inputs(one, compiled.inputs, compiled._input_names)
         for one in ([inputs] if sequence is None else sequence)

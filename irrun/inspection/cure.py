@@ -233,7 +233,7 @@ def order_models(model: Model, other: Model) -> tuple[Model, Model]:
     """
     counts = [sum(is_quantizer(layer) for _, layer in m.graph.walk()) for m in (model, other)]
     if counts[0] == counts[1]:
-        raise InputError(f"expected a quantized model and one that is not, found {counts[0]} FakeQuantize in both")
+        raise InputError(f"expected a quantized and a floating-point model, found {counts[0]} FakeQuantize in both")
     return (other, model) if counts[1] > counts[0] else (model, other)
 
 

@@ -187,7 +187,7 @@ def convert_arguments(model: Model, other: Model | CompiledModel, arguments: Seq
     """
     specs, inputs = model.inputs, other.inputs
     if len(specs) != len(inputs):
-        raise InputError(f"the models have {len(specs)} and {len(inputs)} inputs, expected equal inputs")
+        raise InputError(f"the models have {len(specs)} and {len(inputs)} inputs, expected the same inputs")
     by_name = {name: value for spec, value in zip(specs, arguments, strict=True) for name in spec.names}
     has_names = all(any(name in by_name for name in spec.names) for spec in inputs)
     converted = []

@@ -110,7 +110,7 @@ def _read_findings(
     source = model if isinstance(model, bytes) else Path(model)
     if is_onnx(source):
         if weights is not None:
-            raise ModelError("expected no separate weights for an ONNX model", path=path)
+            raise ModelError("separate weights are not accepted for an ONNX model", path=path)
         imported: Model = get_provider("read_onnx")(source)
         return imported, list(check_model(imported)) if check else []
     root = parse_bytes(model) if isinstance(model, bytes) else parse_file(Path(model))

@@ -87,7 +87,7 @@ class TensorReader:
         shape = tuple(tensor.dims)
         name = f"tensor {tensor.name!r}"
         if any(d < 0 for d in shape):
-            raise ModelError(f"{name} has the shape {list(shape)}, expected no negative dimensions")
+            raise ModelError(f"{name} has the shape {list(shape)}, expected non-negative dimensions")
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             return self._read_file(tensor, element_type, shape)
         size = element_type.get_byte_size(int(np.prod(shape, dtype=object)))

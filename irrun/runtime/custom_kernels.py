@@ -90,7 +90,7 @@ def _protect(value: Array | None) -> Array | None:
 def _to_tuple(result: Any, operation: Operation, layer: Layer, count: int | None) -> tuple[Any, ...]:
     """Return the results as a tuple; `count` is the number of outputs that are used, or None for all."""
     if result is None:
-        raise ExecutionError(f"the kernel of {operation} returned None, expected an array; is a return missing?")
+        raise ExecutionError(f"the kernel of {operation} returned None, expected an array; is `return` missing?")
     results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     expected = max(len(layer.outputs), 1)
     if not (expected if count is None else count) <= len(results) <= expected:

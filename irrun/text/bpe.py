@@ -351,7 +351,7 @@ def _find_ids(
         left, right = merges[0][rank], merges[1][rank]
         raise InputError(
             f"the merge {rank} of {shorten(left)} and {shorten(right)} needs the token {shorten(tokens[rank])},"
-            " which the vocabulary lacks"
+            " which is not in the vocabulary"
         )
     return np.array(ids, np.int64)
 

@@ -85,7 +85,7 @@ def test_compare_states_the_first_layer_on_the_first_line(models, capsys):
 def test_cure_requires_a_quantized_model(models, capsys):
     code, _, err = call(capsys, "compare", *models, "--input", "random", "--cure", 2)
     assert code == 2
-    assert "expected a quantized model" in err
+    assert "expected a quantized and a floating-point model" in err
 
 
 def test_check_reports_errors_and_accepts_several_inputs(tmp_path, capsys):

@@ -96,7 +96,7 @@ def test_counters_of_openvino_have_their_own_table(capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--json", "--csv"), "--json and --csv exclude each other"),
+        (("--json", "--csv"), "--json and --csv cannot be combined"),
         (("--depth", "2"), "--depth requires --by module"),
         (("--runs", "0"), "0 is not in the range"),
         (("--chrome", EXAMPLE / "model.xml"), "this would overwrite the input file"),

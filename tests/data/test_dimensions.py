@@ -273,7 +273,7 @@ def test_dimensions_that_no_layer_accepts_are_an_error(build):
 
     model = build(compute, x=("f32", [-1, 7]))
     with pytest.raises(
-        irrun.InputError, match=r"found no sizes for dynamic dimensions; with x \[1,7\], .* fails: .*--shape x="
+        irrun.InputError, match=r"found no sizes for the dynamic dimensions: with x \[1,7\], .* fails: .*--shape x="
     ):
         load(model)
 

@@ -41,12 +41,12 @@ def test_files_larger_than_the_memory_are_reported(tensor, tmp_path, monkeypatch
     Image.new("RGB", (4, 4)).save(tmp_path / "x.png")
     picture = read_image_input(tmp_path, 1, 3, 4, 4)
     monkeypatch.setattr(np, "load", raise_memory_error)
-    with pytest.raises(InputError, match=re.escape("x.npy is larger than the memory, for input x: f32[2,3]")):
+    with pytest.raises(InputError, match=re.escape("x.npy does not fit in memory, for input x: f32[2,3]")):
         load_input(str(tmp_path / "x.npy"), tensor)
-    with pytest.raises(InputError, match=re.escape("x.npz is larger than the memory, expected arrays for x: f32[2,3]")):
+    with pytest.raises(InputError, match=re.escape("x.npz does not fit in memory, expected arrays for x: f32[2,3]")):
         load_inputs([str(tmp_path / "x.npz")], [tensor])
     monkeypatch.setattr(image, "_read_pixels", raise_memory_error)
-    with pytest.raises(InputError, match=re.escape("x.png is larger than the memory, for input x: f32[1,3,4,4]")):
+    with pytest.raises(InputError, match=re.escape("x.png does not fit in memory, for input x: f32[1,3,4,4]")):
         load_input(str(tmp_path / "x.png"), picture)
 
 

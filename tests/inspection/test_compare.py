@@ -106,7 +106,7 @@ def test_models_with_other_inputs_are_refused(tmp_path):
     layers += [layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2, 3), "FP32")])]
     layers += [layer(3, "Result", inputs=[port(0)])]
     other = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]), name="other")
-    with pytest.raises(irrun.InputError, match="the models have 1 and 2 inputs, expected equal inputs"):
+    with pytest.raises(irrun.InputError, match="the models have 1 and 2 inputs, expected the same inputs"):
         compare(good, other, X)
 
 

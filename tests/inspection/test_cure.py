@@ -93,7 +93,7 @@ def test_worst_layers_are_found_and_the_prediction_holds(exact):
 
 
 def test_models_that_are_not_quantized_are_refused(exact):
-    with pytest.raises(irrun.InputError, match="expected a quantized model"):
+    with pytest.raises(irrun.InputError, match="expected a quantized and a floating-point model"):
         find_cure(exact, exact, [np.zeros((1, 3, 32, 32), np.float32)], 1)
     with pytest.raises(irrun.InputError, match="a cure requires two models, found 'f64'"):
         find_cure(exact, "f64", [], 1)
@@ -259,7 +259,7 @@ def test_layers_that_only_the_quantized_model_has_are_not_candidates():
 
 def test_number_of_quantizers_is_stated():
     quantized = make_perceptron(16, 8)
-    message = "expected a quantized model and one that is not, found 2 FakeQuantize in both"
+    message = "expected a quantized and a floating-point model, found 2 FakeQuantize in both"
     with pytest.raises(irrun.InputError, match=message):
         find_cure(quantized, make_perceptron(4, 4), get_inputs(), 1)
 

@@ -144,7 +144,7 @@ def test_runs_of_a_session_are_compared():
     result = compare(other, model, sequence=[x, x])
     assert [(layer.key, layer.run) for layer in result.causes] == [("fast", 1), ("slow", 1)]
     assert result.runs == 2
-    with pytest.raises(irrun.InputError, match="exclude each other"):
+    with pytest.raises(irrun.InputError, match="cannot be combined"):
         compare(other, model, x, sequence=[x])
     with pytest.raises(irrun.InputError, match="has the values of one run"):
         compare(other, {"product": x}, sequence=[x, x])

@@ -184,7 +184,7 @@ def make_arguments(**changes):
         ({"k_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}, "requires k_scale and v_scale"),
         (
             {"do_rotary": True, "cos_cache": np.ones((4, 4), F32), "sin_cache": np.ones((4, 4), F32)},
-            "cos_cache has 4 positions, found 3 to 4",
+            "positions are 3 to 4, cos_cache has only 4",
         ),
         (
             {"do_rotary": True, "cos_cache": np.ones((9, 5), F32), "sin_cache": np.ones((9, 5), F32)},

@@ -128,7 +128,7 @@ def test_nv12_round_trip_preserves_colors():
 
 def test_color_conversion_invalid_shapes_are_reported():
     zeros = np.zeros
-    with pytest.raises(InputError, match="H and W even"):
+    with pytest.raises(InputError, match="even H and W"):
         nv12_to_rgb_8(zeros((1, 4, 2, 1), np.uint8))
     with pytest.raises(InputError, match="the UV plane"):
         nv12_to_rgb_8(zeros((1, 4, 4, 1), np.uint8), zeros((1, 2, 2, 1), np.uint8))

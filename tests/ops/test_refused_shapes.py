@@ -185,13 +185,18 @@ CASES = [
     ),
     ("GenerateProposals-9", [(2, 3), (2, 2, 1, 4), (1, 4, 2, 2), (2, 1, 2, 2)], PROPOSALS, "deltas has shape"),
     ("Multinomial-13", [(1, 3), i64(-1)], {"convert_type": "i64", "with_replacement": True, "log_probs": False}, "-1"),
-    ("NV12toRGB-8", [(1, 3, 4, 1), (1, 1, 2, 2)], {}, "[1, 3, 4, 1], expected [N, H, W, 1], H and W even"),
+    ("NV12toRGB-8", [(1, 3, 4, 1), (1, 1, 2, 2)], {}, "[1, 3, 4, 1], expected [N, H, W, 1] with even H and W"),
     ("SegmentMax-16", [(2, 3), i64(0, 0, 1)], {"fill_mode": "ZERO"}, "segment_ids has shape [3]"),
     ("SegmentMax-16", [(2, 3), i64(1, 0)], {"fill_mode": "ZERO"}, "segment_ids are negative or not sorted"),
     ("SegmentMax-16", [(2, 3), i64(-1, 0)], {"fill_mode": "ZERO"}, "segment_ids are negative or not sorted"),
     ("SegmentMax-16", [(2, 3), i64(0, 0), one(-1)], {"fill_mode": "ZERO"}, "num_segments is -1, expected at least 0"),
-    ("SpaceToBatch-2", [(1, 4), i64(1, 2), i64(0, -1), i64(0, 1)], {}, "[0, -1] and [0, 1], expected no negative"),
-    ("SpaceToBatch-2", [(1, 4), i64(1, 2), i64(0, 1), i64(0, -1)], {}, "expected no negative number"),
+    (
+        "SpaceToBatch-2",
+        [(1, 4), i64(1, 2), i64(0, -1), i64(0, 1)],
+        {},
+        "[0, -1] and [0, 1], expected non-negative numbers",
+    ),
+    ("SpaceToBatch-2", [(1, 4), i64(1, 2), i64(0, 1), i64(0, -1)], {}, "expected non-negative numbers"),
     ("SpaceToBatch-2", [(1, 5), i64(1, 2), i64(0, 0), i64(0, 0)], {}, "[1, 5] is not a multiple of block_shape [1, 2]"),
     ("SpaceToBatch-2", [(4,), i64(1), i64(0), i64(0)], {}, "data [4] of at least rank 2"),
     ("SpaceToBatch-2", [(1, 4), i64(1, 2), i64(0), i64(0, 0)], {}, "have 2, 1, 2 elements"),
@@ -428,7 +433,7 @@ def test_first_of_equal_classes_is_decoded_and_nan_is_skipped():
 
 @pytest.mark.parametrize("shape", [(1, 2, 2, 4), (2, 2, 3), (1, 3, 2, 3), (1, 2, 3, 3)])
 def test_conversion_to_nv12_refuses_other_images(shape):
-    with pytest.raises(InputError, match=re.escape(f"{list(shape)}, expected [N, H, W, 3], H and W even")):
+    with pytest.raises(InputError, match=re.escape(f"{list(shape)}, expected [N, H, W, 3] with even H and W")):
         call("RGBtoNV12-17", [np.zeros(shape, np.uint8)], {"single_plane": False})
 
 

@@ -263,7 +263,7 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], str]] = [
         "Interpolate-11",
         [ramp(2), i64(-1)],
         {"mode": "nearest", "shape_calculation_mode": "sizes"},
-        "sizes is [-1], expected no negative number",
+        "sizes is [-1], expected non-negative numbers",
     ),
     ("EmbeddingBagOffsets-15", [ramp(2), i64(0, 1), i64(-1, 0)], {}, "-1"),
     ("EmbeddingBagOffsets-15", [ramp(2), i64(0, 1), i64(1, 0)], {}, "[1, 0"),
@@ -303,7 +303,7 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], str]] = [
         "RandomUniform-8",
         [i64(-1), F32(0), F32(1)],
         {"output_type": ELEMENT_TYPES["f32"], "global_seed": 1, "state": {}},
-        "the shape is [-1], expected no negative dimension",
+        "the shape is [-1], expected non-negative dimensions",
     ),
     (
         "Multinomial-13",

@@ -35,7 +35,7 @@ def write_to_input(x):
 @pytest.mark.parametrize(
     ("function", "outputs", "message"),
     [
-        (lambda x: None, 1, "the kernel of Custom-extension returned None, expected an array; is a return missing"),
+        (lambda x: None, 1, "the kernel of Custom-extension returned None, expected an array; is `return` missing"),
         (lambda x: (x, x), 1, "the kernel of Custom-extension returned 2 outputs, the layer has 1"),
         (lambda x: x, 2, "the kernel of Custom-extension returned 1 output, the layer has 2"),
         (

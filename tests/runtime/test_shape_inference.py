@@ -252,7 +252,7 @@ def is_at_least_as_precise(shape, expected):
     ("make_target", "expected"),
     [
         (lambda size: ops.subtract(size, make_constant([2])), [3]),
-        (lambda size: ops.subtract(make_constant([4]), size), r"shape is \[-1\], expected no negative size"),
+        (lambda size: ops.subtract(make_constant([4]), size), r"shape is \[-1\], expected non-negative sizes"),
         (lambda size: ops.broadcast(make_constant(1), ops.multiply(size, make_constant([13]))), "65 dimensions"),
     ],
     ids=["size", "negative size", "too many dimensions"],

@@ -117,8 +117,8 @@ def test_words_of_sentencepiece_merge_one_by_one():
 @pytest.mark.parametrize(
     ("merges", "message"),
     [
-        (["a x"], "the merge 0 of 'a' and 'x' needs the token 'x', which the vocabulary lacks"),
-        (["a b", "c a"], "the merge 1 of 'c' and 'a' needs the token 'ca', which the vocabulary lacks"),
+        (["a x"], "the merge 0 of 'a' and 'x' needs the token 'x', which is not in the vocabulary"),
+        (["a b", "c a"], "the merge 1 of 'c' and 'a' needs the token 'ca', which is not in the vocabulary"),
     ],
 )
 def test_merges_outside_of_the_vocabulary_are_refused(merges, message):
@@ -133,9 +133,9 @@ def test_tokens_that_are_not_utf8_are_shown_as_bytes():
 
 def test_hostile_inputs_are_refused():
     words, tokens, merges = to_ragged(["a"]), to_strings(*TOKENS), to_strings("a b")
-    with pytest.raises(InputError, match="there are 12 inputs, expected 11, 14, 15 or 18"):
+    with pytest.raises(InputError, match="found 12 inputs, expected 11, 14, 15 or 18"):
         run("BPETokenizer", *words, *tokens, *merges, merges[0])
-    with pytest.raises(InputError, match="there are 1 left parts and 2 right parts of merges"):
+    with pytest.raises(InputError, match="found 1 left parts and 2 right parts of merges"):
         run("BPETokenizer", *words, *tokens, *merges, *to_strings("a", "b"))
     with pytest.raises(InputError, match="expected integers for 1 tokens"):
         run("BPETokenizer", *words, *tokens, *merges, *to_strings("x"), np.zeros(2, np.int32))
@@ -207,7 +207,7 @@ def test_long_words_end_at_the_limit_of_time(operation):
 
 
 def test_hostile_scores_are_refused():
-    with pytest.raises(InputError, match="there are 1 scores of 2 tokens"):
+    with pytest.raises(InputError, match="found 1 scores for 2 tokens"):
         split_by_scores("a", ("a", "b"), [0])
     with pytest.raises(InputError, match="the token 1 of the vocabulary is empty"):
         split_by_scores("a", ("a", ""), [0, 0])

@@ -79,7 +79,7 @@ def test_without_text_there_is_one_empty_row():
 
 
 def test_the_number_of_inputs_is_checked():
-    with pytest.raises(InputError, match="there are 8 inputs, expected 6, 7 or 9"):
+    with pytest.raises(InputError, match="found 8 inputs, expected 6, 7 or 9"):
         run("RegexSplit", *to_ragged(["a"]), *to_strings("a"))
 
 

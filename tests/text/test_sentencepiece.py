@@ -95,7 +95,7 @@ def test_hostile_inputs_are_refused():
         run("SentencepieceTokenizer", to_u8(""), *to_strings("a"))
     with pytest.raises(InputError, match="a piece with a null character"):  # with which SentencePiece aborts
         run("SentencepieceTokenizer", to_u8(make_model().tobytes().replace(b"the", b"\0he")), *to_strings("a"))
-    with pytest.raises(InputError, match="there are 3 inputs, expected 2, 4, 6 or 8"):
+    with pytest.raises(InputError, match="found 3 inputs, expected 2, 4, 6 or 8"):
         run("SentencepieceTokenizer", make_model(), *to_strings("a")[:2])
     with pytest.raises(InputError, match="the token -1 is negative"):
         run("SentencepieceDetokenizer", make_model(), np.array([[-1]], np.int32))

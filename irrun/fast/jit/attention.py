@@ -131,7 +131,7 @@ def convert_mask(mask: Array) -> Array:
         added: Array = np.where(mask, F32.type(0), F32.type(-np.inf))
         return added
     if mask.dtype != F32:
-        raise NoKernelError("expected a mask of booleans or f32")
+        raise NoKernelError("expected a boolean or f32 mask")
     return mask
 
 
@@ -177,7 +177,7 @@ class _Plan:
         if key.shape != (*self.lead, self.key_length, self.size) or value.shape[:-2] != self.lead:
             raise NoKernelError("the shapes do not match")
         if not math.prod(query.shape) * math.prod(value.shape):
-            raise NoKernelError("expected elements")
+            raise NoKernelError("a value is empty")
         if query.strides[-1] != F32.itemsize or any(s % F32.itemsize for x in self.inputs for s in x.strides):
             raise NoKernelError("expected queries of contiguous rows, and aligned values")
         self.shape = (*self.lead, self.length, self.value_size)

@@ -126,7 +126,7 @@ def _find_views(view: Callable[[Array], Any], value: BodyValue) -> list[BodyValu
     results = view(data)
     views: Sequence[Array] = results if isinstance(results, (tuple, list)) else (results,)
     if not all(x.size for x in views):
-        raise NoKernelError("a value has no elements")
+        raise NoKernelError("a value is empty")
     if not all(np.may_share_memory(x, memory) for x in views):
         return None
     return [
@@ -185,7 +185,7 @@ def _tile(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
     pairs = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
     steps = tuple(n for stride in strides for n in (0, stride))
     if min(counts) < 1:
-        raise NoKernelError("a value has no elements")
+        raise NoKernelError("a value is empty")
     copy = planner.copy(replace(value, shape=pairs, strides=steps))
     result = tuple(a * b for a, b in zip(counts, shape, strict=True))
     return [replace(copy, shape=result, strides=count_strides(result, value.dtype))]
@@ -436,7 +436,7 @@ def _multiply_matrices(planner: BodyPlanner, a: BodyValue, b: BodyValue) -> Body
         b = planner.make_contiguous(b)
     lead = get_broadcast_shape(a.shape[:-2], b.shape[:-2])
     if math.prod(lead) > MAX_ITEMS or any(s % F32.itemsize for s in (*a.strides, *b.strides)):
-        raise NoKernelError("expected fewer products")
+        raise NoKernelError("the product is too large")
     rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
     result = planner.add_value((*lead, rows, columns))
     kernel = compile_small_product(is_transposed)

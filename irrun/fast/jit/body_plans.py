@@ -187,7 +187,7 @@ class BodyPlanner:
         """Return a new value, which tasks compute."""
         shape = tuple(shape)
         if not math.prod(shape):
-            raise NoKernelError("a value has no elements")
+            raise NoKernelError("a value is empty")
         number = len(self._tasks)
         block = Block(dtype.itemsize * math.prod(shape), number, number, shape)
         self._blocks.append(block)

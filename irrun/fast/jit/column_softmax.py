@@ -115,7 +115,7 @@ def _make_task(layout: Layout, axis: int) -> Task:
     outer = [i for i in range(first) if i != axis]
     runs = math.prod(shape[i] for i in outer)
     if columns < get_lanes() or runs > MAX_RUNS:
-        raise NoKernelError("expected longer runs of columns")
+        raise NoKernelError("the runs of columns are too short")
     size = shape[axis] * columns
     piece = columns if size < 2 * MIN_PART_SIZE else max(get_lanes(), MIN_PART_SIZE // shape[axis] & -get_lanes())
     steps = (strides[axis] // F32.itemsize, result_strides[axis] // F32.itemsize)

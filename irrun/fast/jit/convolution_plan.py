@@ -152,7 +152,7 @@ class Plan:
         self.panel_offset = align_size(4 * get_tile()[0] * self.length)
         size = max(self.panel_size, 0 if self.is_direct else get_tile()[0] * self.length)
         if size > MAX_PANEL_SIZE or len(self.blocks) * images > MAX_BLOCKS:
-            raise NoKernelError("expected smaller rows and fewer blocks")
+            raise NoKernelError("the rows are too long, or the blocks are too many")
 
     def _divide_pixels(self, count: int) -> None:
         """Divide the pixels of a pointwise convolution."""

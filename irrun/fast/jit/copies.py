@@ -72,7 +72,7 @@ def _make_row_task(layout: Layout, shifts: tuple[tuple[int, int], ...] = ()) -> 
         length *= shape[axis]
     rows = math.prod(shape[:axis])
     if length < get_lanes() // 2 or rows > MAX_ROWS or any(stride % F32.itemsize for stride in strides):
-        raise NoKernelError("expected longer rows")
+        raise NoKernelError("the rows are too short")
     starts = np.zeros(shape[:axis], np.int64)
     for i in range(axis):
         numbers = (np.arange(shape[i], dtype=np.int64) - rotated.get(i, 0)) % shape[i]
@@ -113,5 +113,5 @@ class RotationKernel(CompiledKernel):
         (layout,) = layouts
         axes = [axis for axis, _ in self._shifts]
         if not math.prod(layout.shape) or max(axes, default=0) >= len(layout.shape):
-            raise NoKernelError("expected elements, and the axes that are rotated")
+            raise NoKernelError("the value is empty, or has fewer axes than the rotation")
         return Binding(layout.shape, [_make_row_task(layout, self._shifts)], (0, RESULT))

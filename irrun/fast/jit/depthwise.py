@@ -228,7 +228,7 @@ class DepthwiseConvolution:
 
     def _get_kernel(self, geometry: Geometry, expression: Expression) -> Kernel:
         if geometry.strides[1] > 2 or math.prod(geometry.kernel) > MAX_TAPS:
-            raise NoKernelError("expected a smaller filter or stride")
+            raise NoKernelError("the filter or the stride is too large")
         columns = geometry.output[1]
         lanes = choose_lanes(columns)
         layout = _Layout(geometry.kernel, geometry.strides, geometry.dilations, lanes, columns <= lanes)

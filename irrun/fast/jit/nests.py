@@ -87,7 +87,7 @@ def make_nest(
         NoKernelError: A value has a type or strides that kernels do not support.
     """
     if not math.prod(shape):
-        raise NoKernelError("expected elements")
+        raise NoKernelError("a value is empty")
     layouts = [*results, *operands]
     if isinstance(element, Copy):
         layouts = [_get_bits(layout) for layout in layouts]

@@ -122,7 +122,7 @@ class MaxPoolKernel(CompiledKernel):
             shape[2:], self._kernel, dilations=self._dilations, rounding=self._rounding, **self._attributes
         )
         if 0 in windows.output_shape or windows.strides[1] > 2 or math.prod(windows.kernel) > MAX_TAPS:
-            raise NoKernelError("expected smaller windows or strides")
+            raise NoKernelError("the windows or strides are too large")
         if len(self._windows) >= MAX_SHAPES:
             self._windows.clear()
             self._tasks.clear()

@@ -230,7 +230,7 @@ class _Calls:
         length = pixels + -pixels % 16 + 16 * vectors + 16
         panel_size = 0 if g.is_pointwise else planes * quad_size + 64
         if max(panel_size, tile_rows * length) > MAX_PANEL_SIZE:
-            raise NoKernelError("expected smaller rows")
+            raise NoKernelError("the rows are too long")
         sums_size = align_size(4 * tile_rows * length)
         self.scratch_size = max(self.scratch_size, sums_size + 4 * panel_size)
         if g.is_pointwise:

@@ -204,7 +204,7 @@ class QuantizedConvolutionKernel(CompiledKernel):
         self._in_channels, self._out_channels = groups * in_channels, groups * out_channels
         is_depthwise = groups > 1 and in_channels == out_channels == 1
         if math.prod(codes.shape[2:]) > MAX_PRODUCTS:
-            raise NoKernelError("expected shorter sums")
+            raise NoKernelError("the sums are too long")
         if not source.is_uniform and not is_depthwise:
             raise NoKernelError("expected one scale of the data")
         # The value of a code is (code - zero) * step + rest. Pads have the code of zero, or their value is subtracted.

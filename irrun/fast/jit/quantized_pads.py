@@ -59,7 +59,7 @@ class PadCorrection:
         g = geometry
         shape = (len(self._sums), *g.output)
         if batch * math.prod(shape) > MAX_SIZE:
-            raise NoKernelError("expected smaller maps")
+            raise NoKernelError("the maps are too large")
         check_allocation(shape, np.dtype(np.float64))
         rows, columns = (
             _mark_data(length, count, size, stride, dilation, begin)

@@ -108,12 +108,12 @@ def view_layout(view: Callable[[Array], Any], layout: Layout) -> list[tuple[Layo
     """
     size = F32.itemsize + sum((d - 1) * s for d, s in zip(layout.shape, layout.strides, strict=True))
     if not math.prod(layout.shape) or min(layout.strides, default=0) < 0:
-        raise NoKernelError("expected elements in order")
+        raise NoKernelError("a view is empty or reversed")
     data: Array = np.ndarray(layout.shape, F32, np.empty(size, np.uint8), 0, layout.strides)  # is not read
     results = view(data)
     views: Sequence[Array] = results if isinstance(results, (tuple, list)) else (results,)
     if not all(x.size and min(x.strides, default=0) >= 0 for x in views):
-        raise NoKernelError("expected elements in order")
+        raise NoKernelError("a view is empty or reversed")
     if not all(np.may_share_memory(x, data) for x in views):
         return None
     return [(get_layout(x), get_address(x) - get_address(data)) for x in views]

@@ -64,9 +64,9 @@ def describe_products(left: Shape, left_strides: Shape, right: Shape, right_stri
     lead = get_broadcast_shape(left[:-2], right[:-2])
     rows, inner, columns = left[-2], left[-1], right[-1]
     if not math.prod(lead) * rows * inner * columns or math.prod(lead) > MAX_ITEMS:
-        raise NoKernelError("expected elements, and fewer products")
+        raise NoKernelError("the matrices are empty, or the products are too many")
     if rows < MIN_ROWS or inner * columns > MAX_PACKED_SIZE:
-        raise NoKernelError("expected more rows, or smaller matrices")
+        raise NoKernelError("the rows are too few, or the matrices are too large")
     steps = [
         (0,) * (len(lead) - len(shape) + 2)
         + tuple(0 if d == 1 else s for d, s in zip(shape[:-2], strides, strict=False))

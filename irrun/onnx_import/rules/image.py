@@ -131,7 +131,7 @@ class _Resize:
             bounds = None
             if self.coordinates == "tf_crop_and_resize":
                 if roi is None:
-                    raise ModelError("missing the region for tf_crop_and_resize")
+                    raise ModelError("the region for tf_crop_and_resize is missing")
                 bounds = [
                     to_scalar(op("Gather", cast(roi, "f32"), constant([p]), constant(0)))
                     for p in (i, i + len(self.axes))

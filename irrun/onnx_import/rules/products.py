@@ -86,7 +86,7 @@ def get_paddings(node: Node, count: int) -> dict[str, Any]:
 def _count_axes(x: Value, weights: Value) -> int:
     rank = x.rank if x.rank is not None else weights.rank
     if rank is None or rank < 3:
-        raise ModelError(f"the data have rank {rank}, expected at least 3")
+        raise ModelError(f"the data has rank {rank}, expected at least 3")
     return rank - 2
 
 

@@ -50,7 +50,7 @@ def create_slices(
             " elements, expected the same number"
         )
     if 0 in steps:
-        raise InputError(f"step is {steps}, expected no 0")
+        raise InputError(f"step is {steps}, expected nonzero values")
     slices = [slice(None)] * len(shape)
     axis_order = normalize_axes(sliced_axes, len(shape))
     for axis, first, last, distance in zip(axis_order, starts, stops, steps, strict=True):

@@ -46,7 +46,7 @@ def eye_9(
     diagonal = to_scalar(diagonal_index, "diagonal_index")
     shape = (*batch, rows, columns)
     if min(shape) < 0:
-        raise InputError(f"the shape is {list(shape)}, expected no negative dimension")
+        raise InputError(f"the shape is {list(shape)}, expected non-negative dimensions")
     check_allocation(shape, output_type.dtype)
     matrix = np.equal.outer(np.arange(rows) + diagonal, np.arange(columns))
     return np.broadcast_to(matrix.astype(output_type.dtype), shape)

@@ -64,7 +64,7 @@ def random_uniform_8(
             raise InputError(f"{name} is {bound.dtype}{list(bound.shape)}, expected one element of {output_type.dtype}")
     dimensions = to_shape(shape, "shape")
     if dimensions and min(dimensions) < 0:
-        raise InputError(f"the shape is {dimensions}, expected no negative dimension")
+        raise InputError(f"the shape is {dimensions}, expected non-negative dimensions")
     check_allocation((*dimensions, 3), np.dtype(np.uint64))  # the intermediate numbers
     numbers, state[POSITION] = draw_uniform(
         math.prod(dimensions),

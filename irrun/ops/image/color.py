@@ -152,7 +152,7 @@ def _split_i420(arg: Array, arg_u: Array | None, arg_v: Array | None) -> tuple[A
 def _split_single_plane(arg: Array) -> tuple[Array, Array]:
     """Return Y [N, H, W], and the rows of chroma below it [N, H / 2, W]."""
     if arg.ndim != 4 or arg.shape[3] != 1 or arg.shape[1] % 3 or arg.shape[2] % 2:
-        raise InputError(f"the image has shape {list(arg.shape)}, expected [N, H * 3 / 2, W, 1], H and W even")
+        raise InputError(f"the image has shape {list(arg.shape)}, expected [N, H * 3 / 2, W, 1] with even H and W")
     height = arg.shape[1] // 3 * 2
     return arg[:, :height, :, 0], arg[:, height:, :, 0]
 
@@ -164,7 +164,7 @@ def _check_y_plane(arg: Array) -> tuple[int, int, int]:
         InputError: Its shape is invalid.
     """
     if arg.ndim != 4 or arg.shape[3] != 1 or arg.shape[1] % 2 or arg.shape[2] % 2:
-        raise InputError(f"the Y plane has shape {list(arg.shape)}, expected [N, H, W, 1], H and W even")
+        raise InputError(f"the Y plane has shape {list(arg.shape)}, expected [N, H, W, 1] with even H and W")
     return arg.shape[0], arg.shape[1], arg.shape[2]
 
 
@@ -193,7 +193,7 @@ def _repeat_pixels(plane: Array) -> Array:
 
 def _convert_rgb_to_nv12(rgb: Array, single_plane: bool) -> Array | tuple[Array, Array]:
     if rgb.ndim != 4 or rgb.shape[3] != 3 or rgb.shape[1] % 2 or rgb.shape[2] % 2:
-        raise InputError(f"the image has shape {list(rgb.shape)}, expected [N, H, W, 3], H and W even")
+        raise InputError(f"the image has shape {list(rgb.shape)}, expected [N, H, W, 3] with even H and W")
     n, height, width, _ = rgb.shape
     dtype = rgb.dtype
     f = np.float32

@@ -243,7 +243,7 @@ def interpolate_11(
 def _create_axes_from_sizes(shape: Sequence[int], axes: Sequence[int], sizes: Sequence[int]) -> list[ResizeAxis]:
     _check_count("sizes", len(sizes), len(axes))
     if sizes and min(sizes) < 0:
-        raise InputError(f"sizes is {list(sizes)}, expected no negative number")
+        raise InputError(f"sizes is {list(sizes)}, expected non-negative numbers")
     return [
         ResizeAxis(axis, shape[axis], size, F32(size) / F32(shape[axis] or 1))
         for axis, size in zip(axes, sizes, strict=False)
@@ -271,7 +271,7 @@ def _pad(x: Array, pads_begin: Sequence[int], pads_end: Sequence[int]) -> Array:
     if not any(begin) and not any(end):
         return x
     if min(*begin, *end) < 0:
-        raise InputError(f"pads_begin and pads_end are {list(begin)} and {list(end)}, expected no negative number")
+        raise InputError(f"pads_begin and pads_end are {list(begin)} and {list(end)}, expected non-negative numbers")
     return pad_with_constant(x, begin, [b + size + e for b, size, e in zip(begin, x.shape, end, strict=True)])
 
 

@@ -163,7 +163,7 @@ def _check(query: Array, key: Array, past_key: Array, seqlens_k: Array, num_head
 def _take(table: Array, positions: Array, name: str) -> Array:
     """Return the rows of a table of angles."""
     if positions.size and not 0 <= positions.min() <= positions.max() < len(table):
-        raise InputError(f"{name}_cache has {len(table)} positions, found {positions.min()} to {positions.max()}")
+        raise InputError(f"positions are {positions.min()} to {positions.max()}, {name}_cache has only {len(table)}")
     result: Array = upcast(table)[positions]
     return result
 

@@ -73,7 +73,7 @@ def space_to_batch_2(data: Array, block_shape: Array, pads_begin: Array, pads_en
     """
     blocks, begins, ends = _read_lists(data, block_shape, pads_begin, pads_end)
     if min(begins + ends) < 0:
-        raise InputError(f"pads_begin and pads_end are {begins} and {ends}, expected no negative number")
+        raise InputError(f"pads_begin and pads_end are {begins} and {ends}, expected non-negative numbers")
     shape = [b + d + e for b, d, e in zip(begins, data.shape, ends, strict=True)]
     if any(size % block for size, block in zip(shape, blocks, strict=True)):
         raise InputError(f"the padded shape {shape} is not a multiple of block_shape {blocks}")

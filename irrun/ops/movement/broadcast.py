@@ -81,7 +81,7 @@ def broadcast_3(
 
 def _broadcast(data: Array, target: list[int], axes_mapping: Array | None, mode: str, axis: int) -> Array:
     if any(n < 0 for n in target):
-        raise InputError(f"target_shape is {target}, expected no negative dimension")
+        raise InputError(f"target_shape is {target}, expected non-negative dimensions")
     if mode in ("explicit", "none"):
         data = data.reshape(_get_explicit_shape(data, target, axes_mapping))
     elif mode == "pdpd":

@@ -110,7 +110,7 @@ def strided_slice_1(
             " expected the same number"
         )
     if 0 in strides:
-        raise InputError(f"stride is {strides}, expected no 0")
+        raise InputError(f"stride is {strides}, expected nonzero values")
     count = len(begins)
     is_ellipsis, is_new_axis = _expand_mask(ellipsis_mask, count), _expand_mask(new_axis_mask, count)
     if sum(is_ellipsis) > 1:

@@ -98,7 +98,7 @@ def infer_short_time_transform(inputs: Inputs) -> Shapes:
         bins = shift(divide_down(frame[0], 2), 1)
         if isinstance(frame[0], int) and step is not None and step > 0:
             if isinstance(signal[-1], int) and frame[0] > signal[-1]:
-                raise ShapeError(f"frame_size is {frame[0]}, signal has the shape {signal}")
+                raise ShapeError(f"frame_size {frame[0]} exceeds the length of signal, which has the shape {signal}")
             frames = shift(divide_down(shift(signal[-1], -int(frame[0])), step), 1)
     order = (bins, frames) if inputs["transpose_frames"] else (frames, bins)
     return [PartialShape([*signal[:-1], *order, 2])]

@@ -233,10 +233,10 @@ def infer_variadic_split(inputs: Inputs) -> Shapes:
     size = data[axis]
     if open_parts and isinstance(size, int) and isinstance(fixed, int):
         if fixed > size:
-            raise ShapeError(f"the split_lengths need {fixed} elements, data {data} has {size} on axis {axis}")
+            raise ShapeError(f"split_lengths add up to {fixed}, but data {data} has {size} elements on axis {axis}")
         sizes[open_parts[0]] = make_dimension(size - fixed, size - fixed)
     elif not open_parts and isinstance(size, int) and isinstance(fixed, int) and fixed != size:
-        raise ShapeError(f"the split_lengths need {fixed} elements, data {data} has {size} on axis {axis}")
+        raise ShapeError(f"split_lengths add up to {fixed}, but data {data} has {size} elements on axis {axis}")
     return [PartialShape([*data[:axis], part, *data[axis + 1 :]]) for part in sizes]
 
 
@@ -288,7 +288,7 @@ def infer_batch_to_space(inputs: Inputs) -> Shapes:
         size = multiply(data[axis], block[axis])
         crop = begin[axis] + end[axis]
         if isinstance(size, int) and crop > size:
-            raise ShapeError(f"{crop} elements are cropped from {size} on axis {axis}")
+            raise ShapeError(f"{crop} elements cannot be cropped from {size} on axis {axis}")
         sizes.append(shift(size, -crop))
     return [PartialShape(sizes)]
 

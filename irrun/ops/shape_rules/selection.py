@@ -201,7 +201,9 @@ def infer_broadcast(inputs: Inputs) -> Shapes:
             raise ShapeError(f"data of the shape {data} cannot be broadcast to {shape}, which has fewer dimensions")
         for size, wanted in zip(reversed(data), reversed(shape), strict=False):
             if isinstance(size, int) and isinstance(wanted, int) and size not in (1, wanted):
-                raise ShapeError(f"data of the shape {data} cannot be broadcast to {shape}, found {size} for {wanted}")
+                raise ShapeError(
+                    f"data of the shape {data} cannot be broadcast to {shape}: {size} differs from {wanted}"
+                )
     return [shape]
 
 
@@ -215,7 +217,7 @@ def _check_mapping(inputs: Inputs, data: PartialShape | None, target: PartialSha
     for size, axis in zip(data, axes, strict=False):
         wanted = target[check_axis(axis, len(target), "axes_mapping")]
         if not may_equal(size, ONE) and not may_equal(size, wanted):
-            raise ShapeError(f"data of the shape {data} cannot be broadcast to {target}, found {size} for {wanted}")
+            raise ShapeError(f"data of the shape {data} cannot be broadcast to {target}: {size} differs from {wanted}")
 
 
 def _broadcast_from(inputs: Inputs, data: PartialShape | None, target: PartialShape) -> PartialShape | None:
@@ -252,7 +254,7 @@ def infer_top_k(inputs: Inputs) -> Shapes:
     elif isinstance(k[0], int):
         least = int(k[0])
         if high is not None and least > high:
-            raise ShapeError(f"k is {least}, data {data} has {size} elements on axis {axis}")
+            raise ShapeError(f"k is {least}, but data {data} has {size} elements on axis {axis}")
         count = k[0]
     else:
         least, bound = get_bounds(k[0])

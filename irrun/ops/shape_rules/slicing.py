@@ -74,7 +74,7 @@ def infer_slice(inputs: Inputs) -> Shapes:
     counts = {len(x) for x in (start, stop, step) if x is not None}
     counts |= {n for i in (1, 2, 3) if inputs.has(i) and (n := inputs.count(i)) is not None}
     if counts and max(counts) > len(data):
-        raise ShapeError(f"data of the shape {data} is sliced along {max(counts)} axes")
+        raise ShapeError(f"data of the shape {data} cannot be sliced along {max(counts)} axes")
     if inputs.has(4):
         axes = inputs.get_integers(4)
         if axes is None:
@@ -147,7 +147,7 @@ def _slice_axes(
             result.append(ONE)
             continue
         if axis >= len(data):
-            raise ShapeError(f"data of the shape {data} is sliced along {consumed} axes")
+            raise ShapeError(f"data of the shape {data} cannot be sliced along {consumed} axes")
         size = data[axis]
         axis += 1
         if masks["shrink_axis"][i]:

@@ -203,7 +203,7 @@ class Inputs:
         intervals = self.get_intervals(position)
         if intervals is not None and any(high < 0 for _, high in intervals):
             sizes = [int(low) for low, _ in intervals if math.isfinite(low)]
-            raise ShapeError(f"{self.get_name(position)} is {sizes}, expected no negative size")
+            raise ShapeError(f"{self.get_name(position)} is {sizes}, expected non-negative sizes")
         return self.get_dimensions(position)
 
 

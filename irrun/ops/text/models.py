@@ -74,7 +74,7 @@ def bpe_tokenizer(
     """
     del fuse_unk, suffix_indicator, cache_capacity
     if len(vocabulary) not in (6, 9, 10, 13):
-        raise InputError(f"there are {5 + len(vocabulary)} inputs, expected 11, 14, 15 or 18")
+        raise InputError(f"found {5 + len(vocabulary)} inputs, expected 11, 14, 15 or 18")
     encoder = reuse(_build_bpe, vocabulary, unk_token, end_suffix, byte_fallback)
     return encode_rows(encoder, row_begins, row_ends, begins, ends, chars)
 
@@ -89,7 +89,7 @@ def _build_bpe(*inputs: Array | str | bool) -> BytePairEncoder:
     if len(strings) in (9, 13):
         rights = read_vocabulary(*strings[6:9])
         if len(lefts) != len(rights):
-            raise InputError(f"there are {len(lefts)} left parts and {len(rights)} right parts of merges")
+            raise InputError(f"found {len(lefts)} left parts and {len(rights)} right parts of merges")
     else:
         # A merge without a space is a pair of equal parts.
         parts = [merge.partition(b" ") for merge in lefts]
@@ -203,7 +203,7 @@ def unigram_tokenizer(
 def _build_unigram(begins: Array, ends: Array, chars: Array, scores: Array, unknown: int) -> UnigramEncoder:
     tokens = read_vocabulary(begins, ends, chars)
     if scores.size != len(tokens):
-        raise InputError(f"there are {scores.size} scores of {len(tokens)} tokens")
+        raise InputError(f"found {scores.size} scores for {len(tokens)} tokens")
     return UnigramEncoder(tokens, scores.reshape(-1).astype(np.float32).tolist(), unknown)
 
 

@@ -62,7 +62,7 @@ def regex_normalization(
         Defined by regex_normalization.cpp of OpenVINO Tokenizers
     """
     if len(rest) not in (2, 3):
-        raise InputError(f"there are {3 + len(rest)} inputs, expected 5 or 6")
+        raise InputError(f"found {3 + len(rest)} inputs, expected 5 or 6")
     source = read_text("the pattern", rest[-2]).decode("utf-8", "surrogateescape")
     pattern = _REWRITTEN_PATTERNS.get(source, source).encode("utf-8", "surrogateescape")
     replacement = compile_replacement(pattern, read_text("the replacement", rest[-1]), global_replace)
@@ -126,7 +126,7 @@ def chars_map_normalization(
     """
     has_skips = len(rest) == 2 or (normalization_form != "" and len(rest) == 1)
     if len(rest) > 2 or (not rest and not normalization_form):
-        raise InputError(f"there are {3 + len(rest)} inputs, expected up to 5, one of them a map or normalization_form")
+        raise InputError(f"found {3 + len(rest)} inputs, expected up to 5, one of them a map or normalization_form")
     spaces = (add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces)
     if normalization_form:
         normalizer = get_normalizer(normalization_form, case_fold, *spaces)

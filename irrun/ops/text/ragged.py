@@ -50,7 +50,7 @@ def truncate(*inputs: Array, m_num_inputs: int = 0) -> tuple[Array, ...]:
         Defined by truncate.cpp of OpenVINO Tokenizers
     """
     if len(inputs) not in (6, 9):
-        raise InputError(f"there are {len(inputs)} inputs, expected 6 or 9")
+        raise InputError(f"found {len(inputs)} inputs, expected 6 or 9")
     *ragged, length, side_text, mode_text = inputs
     side, mode = read_text("the side", side_text), read_text("the mode", mode_text)
     if side not in (b"left", b"right"):
@@ -66,7 +66,7 @@ def truncate(*inputs: Array, m_num_inputs: int = 0) -> tuple[Array, ...]:
         kept = [np.minimum(lengths[0], most)]
     else:
         if lengths[0].shape != lengths[1].shape:
-            raise InputError(f"{lengths[0].size} rows are paired with {lengths[1].size}")
+            raise InputError(f"{lengths[0].size} rows cannot be paired with {lengths[1].size} rows")
         kept = _truncate_pairs(lengths[0], lengths[1], most, mode)
     results: list[Array] = []
     for (begins, ends, elements), size in zip(rows, kept, strict=True):
@@ -119,7 +119,7 @@ def combine_segments(*inputs: Array) -> tuple[Array, ...]:
     """
     count = (len(inputs) - 1) // 3
     if len(inputs) < 4 or len(inputs) % 3 != 1 or inputs[-1].size != count:
-        raise InputError(f"there are {len(inputs)} inputs, expected three per ragged tensor and a number for each")
+        raise InputError(f"found {len(inputs)} inputs, expected three per ragged tensor and a number for each")
     tensors = [_align_bounds(*inputs[3 * i : 3 * i + 3]) for i in range(count)]
     for begins, ends, elements in tensors:
         if elements.ndim != 1 or elements.dtype != tensors[0][2].dtype:

@@ -64,7 +64,7 @@ def sentencepiece_tokenizer(
         Defined by sentence_piece.cpp of OpenVINO Tokenizers
     """
     if len(inputs) not in (1, 3, 5, 7):
-        raise InputError(f"there are {1 + len(inputs)} inputs, expected 2, 4, 6 or 8")
+        raise InputError(f"found {1 + len(inputs)} inputs, expected 2, 4, 6 or 8")
     processor = reuse(read_model, (model,))
     special = reuse(_build_special_tokens, inputs[-4:]) if len(inputs) > 4 else None
     sampling = None if nbest_size in (0, 1) else (nbest_size, alpha)

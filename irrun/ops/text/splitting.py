@@ -60,7 +60,7 @@ def special_tokens_split(
         Defined by special_tokens_split.cpp of OpenVINO Tokenizers
     """
     if len(rest) not in (1, 2):
-        raise InputError(f"there are {5 + len(rest)} inputs, expected 6 or 7")
+        raise InputError(f"found {5 + len(rest)} inputs, expected 6 or 7")
     splitter = get_special_token_splitter(read_text("the pattern", rest[-1]))
     order = _order_strings(row_begins, row_ends, begins, ends, chars)
     first, last = begins.reshape(-1)[order], ends.reshape(-1)[order]
@@ -123,7 +123,7 @@ def regex_split(
         Defined by regex_split.cpp of OpenVINO Tokenizers
     """
     if len(rest) not in (1, 2, 4):
-        raise InputError(f"there are {5 + len(rest)} inputs, expected 6, 7 or 9")
+        raise InputError(f"found {5 + len(rest)} inputs, expected 6, 7 or 9")
     if max_splits != -1 and max_splits <= 0:
         raise InputError(f"max_splits is {max_splits}, expected -1 or at least 1")
     has_flags = len(rest) == 2
