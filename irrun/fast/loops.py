@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.fast.recurrent import ChangeWeights, RecurrentWeights, run_direction
+from irrun.fast.recurrent import ChangeWeights, RecurrentWeights, run_whole_direction
 from irrun.fast.vectorization import NotVectorizableError
 from irrun.limits import Collection, check_allocation
 from irrun.ops._support.axes import normalize_axis
@@ -66,8 +66,7 @@ class CellStep:
         time, batch, _ = X.shape
         check_allocation((batch, time, self.weights.hidden), np.dtype(np.float32))
         Y = np.empty((batch, time, self.weights.hidden), np.float32).transpose(1, 0, 2)
-        (*_, (_, last_states)) = run_direction(self.weights, X, states, Y)
-        return (Y, *last_states[1:])
+        return (Y, *run_whole_direction(self.weights, X, states, Y)[1:])
 
 
 @dataclass(frozen=True)

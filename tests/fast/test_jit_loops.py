@@ -434,14 +434,14 @@ def test_blocks_of_weights(monkeypatch, name, gates, hidden):
     if name == "ResetFirstGRU":
         matrices.append(draw(rng, hidden, hidden) * F32(0.1))
     columns = hidden * (gates + (name == "ResetFirstGRU"))
-    projection = draw(rng, steps, batch, columns)
+    projection = recurrences.arrange_gates(draw(rng, steps, batch, columns), hidden)
     states = [draw(rng, batch, hidden) for _ in range(1 + (name == "LSTM"))]
     weights = recurrences.pack_weights(name, matrices)
 
     def run(minimum):
         monkeypatch.setattr(recurrences, "MIN_DIVIDED_SIZE", minimum)
         monkeypatch.setattr(recurrences, "BLOCK_SIZE", 16 * 16 * gates)
-        for function in (recurrences._make_tasks, recurrences._make_jobs, recurrences._compile_step):
+        for function in (recurrences._prepare_step, recurrences._compile_step):
             function.cache_clear()
         output = np.empty((steps, batch, hidden), F32)
         recurrences.CompiledRecurrence(weights, batch, states).run_block(projection, output)

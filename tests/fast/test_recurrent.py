@@ -162,7 +162,7 @@ def test_cells_refuse_states_of_other_batches(tmp_path, kind, linear_before_rese
 @pytest.mark.skipif(not HAS_LLVM, reason="llvmlite is not installed")
 @pytest.mark.parametrize(("kind", "linear_before_reset"), KINDS)
 def test_steps_are_compiled(tmp_path, monkeypatch, kind, linear_before_reset):
-    """Every number of rows up to the largest tile, with whole and ragged units, divided between threads."""
+    """Every number of rows up to the largest tile, with whole and ragged units, on one thread or several."""
     from irrun.fast.jit import recurrences
     from irrun.fast.jit.compiler import get_lanes
 
@@ -173,15 +173,35 @@ def test_steps_are_compiled(tmp_path, monkeypatch, kind, linear_before_reset):
         model = build_sequence(rng, kind, 5, size, "forward", linear_before_reset=linear_before_reset)
         path = tmp_path / "model.xml"
         ov.save_model(model, path, compress_to_fp16=False)
-        compiled, plain = (irrun.compile_model(path, **options) for options in ({"jit": True}, {"optimize": False}))
-        instruction = find_instruction(compiled, f"{kind.upper()}Sequence")
+        plain = irrun.compile_model(path, optimize=False)
+        compiled = [irrun.compile_model(path, jit=True, threads=threads) for threads in (1, 2, 4)]
+        instruction = find_instruction(compiled[0], f"{kind.upper()}Sequence")
         assert isinstance(instruction.kernel, RecurrentSequence)
         assert instruction.description == "compiled: steps of recurrences"
         for batch in range(1, 15):
             states = [make_random(rng, batch, 1, size) for _ in range(2 if kind == "lstm" else 1)]
             inputs = [make_random(rng, batch, 3, 5) * 3, *states, np.full(batch, 3, np.int32)]
-            for value, expected in zip(compiled(inputs).to_tuple(), plain(inputs).to_tuple(), strict=True):
+            results = zip(*(model(inputs).to_tuple() for model in (plain, *compiled)), strict=True)
+            for expected, value, *others in results:
                 np.testing.assert_allclose(value, expected, rtol=1e-5, atol=2e-6)
+                for other in others:
+                    np.testing.assert_array_equal(value, other)
+
+
+@pytest.mark.skipif(not HAS_LLVM, reason="llvmlite is not installed")
+@pytest.mark.parametrize(("kind", "linear_before_reset"), KINDS)
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_compiled_steps_in_several_blocks(tmp_path, monkeypatch, kind, linear_before_reset, direction):
+    from irrun.fast.jit import recurrences
+
+    monkeypatch.setattr(recurrences, "PROJECTION_SIZE", 1)
+    monkeypatch.setattr(recurrences, "MIN_BLOCK_ROWS", 10)
+    rng = np.random.default_rng(4)
+    model = build_sequence(rng, kind, 5, 20, direction, linear_before_reset=linear_before_reset)
+    for time, lengths in ((5, [5, 5, 5]), (4, [4, 4, 4]), (13, [13, 13, 13]), (9, [9, 2, 5])):
+        states = [make_random(rng, 3, 1, 20) for _ in range(2 if kind == "lstm" else 1)]
+        inputs = [make_random(rng, 3, time, 5) * 3, *states, np.array(lengths, np.int32)]
+        compare(tmp_path, model, inputs, f"{kind.upper()}Sequence")
 
 
 @pytest.mark.skipif(not HAS_LLVM, reason="llvmlite is not installed")

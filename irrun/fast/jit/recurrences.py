@@ -5,7 +5,8 @@ accumulated for several rows of the batch at a time, and their functions are com
 divide the units; all steps are a list of jobs that run without the interpreter.
 
 Weights are in the order in which they are read: [unit, row of the state, gate, lane], with zeros up to whole units.
-States are padded with zeros, too, and the padding stays 0, since its gates and candidates are 0.
+Projections of the input are [..., unit, gate, lane]. States are padded with zeros, too, and the padding stays 0, since
+its gates and candidates are 0.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ REGISTERS = {16: 27, 8: 16, 4: 27}
 BLOCK_SIZE = 1 << 12
 #: Minimum number of tiles and of weights for dividing weights into blocks; otherwise the L2 cache suffices.
 MIN_DIVIDED_TILES, MIN_DIVIDED_SIZE = 3, 3 << 18
+#: Number of elements of a projection that is computed at a time, so that it stays in the cache until the steps read it,
+#: and minimum number of rows.
+PROJECTION_SIZE, MIN_BLOCK_ROWS = 1 << 18, 128
+#: Number of f32 in a cache line.
+LINE_SIZE = 16
 #: Number of independent chains of additions that keep the processor busy.
 CHAINS = 8
 
@@ -65,18 +71,28 @@ class _Unit(NamedTuple):
         row: The row of the batch.
         unit: The number of the unit.
         mask: The mask of its valid elements; None for all.
+        gates: The number of gates of all parts.
     """
 
     function: Function
     row: Value
     unit: Value
     mask: Value | None
+    gates: int
 
     def load_projection(self, gate: int) -> Value:
         """Return the projection of the input for a gate."""
+        return self.function.load(self._locate_projection(gate), self.function.vector)
+
+    def prefetch_projections(self) -> None:
+        """Prefetch the projections of the input."""
+        for gate in range(0, self.gates, max(1, LINE_SIZE // self.function.lanes)):
+            self.function.prefetch(self._locate_projection(gate), 1)
+
+    def _locate_projection(self, gate: int) -> Value:
         f, p = self.function, self.function.parameters
-        column = p["hidden"] * gate + self.unit * f.lanes
-        return f.load(f.offset(p["projection"], self.row * p["projection_row"] + column), f.vector, self.mask)
+        column = self.unit * (self.gates * f.lanes) + gate * f.lanes
+        return f.offset(p["projection"], self.row * p["projection_row"] + column)
 
     def load(self, name: str) -> Value:
         """Return the elements of an array of states."""
@@ -150,18 +166,20 @@ class _Part(NamedTuple):
     Attributes:
         gates: The number of gates.
         finish: Computes the results from the gates.
+        total: The number of gates of all parts.
     """
 
     gates: int
     finish: Finish
+    total: int
 
 
 #: Name of the recurrence -> the parts of a step.
 PARTS: dict[str, tuple[_Part, ...]] = {
-    "LSTM": (_Part(4, _finish_lstm),),
-    "GRU": (_Part(3, _finish_gru),),
-    "ResetFirstGRU": (_Part(2, _finish_gates), _Part(1, _finish_candidate)),
-    "RNN": (_Part(1, _finish_rnn),),
+    "LSTM": (_Part(4, _finish_lstm, 4),),
+    "GRU": (_Part(3, _finish_gru, 3),),
+    "ResetFirstGRU": (_Part(2, _finish_gates, 3), _Part(1, _finish_candidate, 3)),
+    "RNN": (_Part(1, _finish_rnn, 1),),
 }
 
 
@@ -260,6 +278,10 @@ class _StepCode(NamedTuple):
                 variables[0].set(f.load(place, f.vector) if tiles.loads else 0.0)
                 for variable in variables[1:]:
                     variable.set(0.0)
+        units = [_Unit(f, r, unit, mask, self.part.total) for r in rows]
+        if not tiles.stores:
+            for own_unit in units:
+                own_unit.prefetch_projections()
         step = max(depth, 2)
         with f.loop(tiles.start, tiles.stop, step) as k:
             for i in range(step):
@@ -270,13 +292,13 @@ class _StepCode(NamedTuple):
                     for value, own in zip(values, sums, strict=True):
                         variable = own[gate][i % depth]
                         variable.set(f.multiply_add(value, weight, variable.get()))
-        for r, own, places in zip(rows, sums, kept, strict=True):
+        for own_unit, own, places in zip(units, sums, kept, strict=True):
             totals = [_add_up([variable.get() for variable in each]) for each in own]
             if tiles.stores:
                 for total, place in zip(totals, places, strict=True):
                     f.store(total, place)
             else:
-                self.part.finish(_Unit(f, r, unit, mask), totals)
+                self.part.finish(own_unit, totals)
 
 
 def _add_up(values: Sequence[Value]) -> Value:
@@ -286,25 +308,75 @@ def _add_up(values: Sequence[Value]) -> Value:
     return values[0]
 
 
+class _Step(NamedTuple):
+    """A step for a batch size.
+
+    Attributes:
+        kernels: The kernels of the parts.
+        units: The number of units.
+        scratch_sizes: Bytes of the scratch memory of the parts.
+        is_shared: For each part, whether threads divide it.
+    """
+
+    kernels: tuple[Kernel, ...]
+    units: int
+    scratch_sizes: tuple[int, ...]
+    is_shared: tuple[bool, ...]
+
+
+@functools.lru_cache(maxsize=256)
+def _prepare_step(name: str, hidden: int, batch: int) -> _Step:
+    """Return the kernels of a step."""
+    lanes = get_lanes()
+    kernels, sizes, is_shared = [], [], []
+    for part in PARTS[name]:
+        tile = _count_rows(part, batch)
+        is_divided = batch >= MIN_DIVIDED_TILES * tile and part.gates * hidden * hidden >= MIN_DIVIDED_SIZE
+        kernels.append(_compile_step(part, tile, batch % tile, hidden % lanes > 0, is_divided))
+        sizes.append(F32.itemsize * batch * part.gates * lanes if is_divided else 0)
+        is_shared.append(batch * part.gates * hidden * hidden >= MIN_SHARED_SIZE)
+    return _Step(tuple(kernels), -(-hidden // lanes), tuple(sizes), tuple(is_shared))
+
+
+@functools.cache
+def _compile_steps(part_count: int) -> Kernel:
+    """Return the kernel that computes several steps of a recurrence with a number of parts."""
+    numbers = range(part_count)
+    arrays = ("projection", "old", "new", "output", "first", "second", "bias", "sums")
+    pointers = (*arrays, *(f"weights{i}" for i in numbers), *(f"step{i}" for i in numbers))
+    integers = ("steps", "projection_step", "output_step", "units", *INTEGERS[:-2])
+    f = Function(f"recurrent_steps_{part_count}", [*((n, "ptr") for n in pointers), *((n, "i64") for n in integers)], 4)
+    p = f.parameters
+    with f.loop(0, p["steps"]) as step:
+        is_first = f.compare("eq", step & 1, 0)
+        before, after = f.select(is_first, p["old"], p["new"]), f.select(is_first, p["new"], p["old"])
+        projection = f.offset(p["projection"], step * p["projection_step"])
+        output = f.offset(p["output"], step * p["output_step"])
+        states = [(before, after, p["bias"])]
+        if part_count == 2:
+            states = [(before, p["second"], p["bias"]), (p["second"], after, before)]
+        for i, (state, result, second) in enumerate(states):
+            own = (projection, state, result, output, p["first"], second, p[f"weights{i}"], p["sums"])
+            shown = [f"ptr {value}" for value in own]
+            shown += [f"i64 {value}" for value in (*(p[n] for n in INTEGERS[:-2]), 0, p["units"])]
+            f.append(f"call void {p[f'step{i}']}({', '.join(shown)})")
+    return compile_function(f)
+
+
 @functools.lru_cache(maxsize=256)
 def _make_tasks(
     name: str, hidden: int, batch: int, projection_row: int, output_row: int, thread_count: int
 ) -> tuple[Task, ...]:
     """Return the tasks of a step. Their arrays are `ARRAYS` and the weights."""
-    lanes = get_lanes()
-    units = -(-hidden // lanes)
+    step = _prepare_step(name, hidden, batch)
     tasks = []
-    for part in PARTS[name]:
-        tile = _count_rows(part, batch)
-        is_divided = batch >= MIN_DIVIDED_TILES * tile and part.gates * hidden * hidden >= MIN_DIVIDED_SIZE
-        kernel = _compile_step(part, tile, batch % tile, hidden % lanes > 0, is_divided)
-        is_shared = batch * part.gates * hidden * hidden >= MIN_SHARED_SIZE
-        count = min(thread_count, units) if is_shared else 1
-        bounds = [units * i // count for i in range(count + 1)]
+    for kernel, scratch_size, is_shared in zip(step.kernels, step.scratch_sizes, step.is_shared, strict=True):
+        count = min(thread_count, step.units) if is_shared else 1
+        bounds = [step.units * i // count for i in range(count + 1)]
         arrays = [make_base(i) for i in range(len(ARRAYS) + 1)]
-        integers = (projection_row, units * lanes, output_row, hidden, batch)
+        integers = (projection_row, step.units * get_lanes(), output_row, hidden, batch)
         parts = ([Call(kernel, (*arrays, SCRATCH, *integers, *own))] for own in itertools.pairwise(bounds))
-        tasks.append(Task(parts, F32.itemsize * batch * part.gates * lanes if is_divided else 0))
+        tasks.append(Task(parts, scratch_size))
     return tuple(tasks)
 
 
@@ -394,14 +466,34 @@ def pack_weights(name: str, matrices: Sequence[Array], hidden_bias: Array | None
     return CompiledWeights(name, hidden, tuple(packed), bias)
 
 
+def arrange_gates(values: Array, hidden: int) -> Array:
+    """Return projections in the order in which kernels read them.
+
+    Args:
+        values: f32, shape [..., gates * hidden].
+        hidden: The size of the hidden state.
+
+    Returns:
+        Shape [..., units * gates * lanes], with zeros up to whole units.
+    """
+    lanes, lead = get_lanes(), values.shape[:-1]
+    gates, units = values.shape[-1] // hidden, -(-hidden // lanes)
+    result = np.zeros((*lead, gates, units * lanes), np.float32)
+    result[..., :hidden] = values.reshape(*lead, gates, hidden)
+    return np.ascontiguousarray(result.reshape(*lead, gates, units, lanes).swapaxes(-2, -3)).reshape(*lead, -1)
+
+
 def compile_weights(weights: RecurrentWeights) -> RecurrentWeights:
     """Return the weights of a recurrence whose steps are compiled."""
     parts = [weights.options["matrix"], weights.options.get("candidate_weights")]
     matrices = [part.matrix for part in parts if part is not None]
+    hidden = weights.hidden
     packed = pack_weights(weights.recurrence.__name__, matrices, weights.options.get("hidden_bias"))
     steps = () if weights.bias is None else (Step("Add", (0, 1)),)
-    project = ProductKernel(2, weights.W, steps, [weights.bias] if steps else [])
-    return weights.replace_recurrence(functools.partial(_start, packed), project)
+    biases = [] if weights.bias is None else [arrange_gates(weights.bias, hidden)]
+    project = ProductKernel(2, arrange_gates(weights.W, hidden), steps, biases)
+    rows = max(MIN_BLOCK_ROWS, PROJECTION_SIZE // (len(packed.hidden_bias) * weights.gates))
+    return weights.replace_recurrence(functools.partial(_start, packed), project, rows)
 
 
 def _start(packed: CompiledWeights, weights: RecurrentWeights, batch: int, states: Sequence[Array]) -> Recurrence:
@@ -422,18 +514,44 @@ class CompiledRecurrence:
         self._state_count = len(states)
         #: The hidden state, its next value, and two arrays of the recurrence.
         self._values = np.zeros((4, batch, weights.size), np.float32)
-        self._values[[0, 2][: len(states)], :, : weights.hidden] = [np.reshape(s, (batch, -1)) for s in states]
+        for place, state in zip((0, 2), states, strict=False):
+            self._values[place, :, : weights.hidden] = state
 
     def run_block(self, projection: Array, outputs: Array) -> None:
         """Run several steps.
 
         Args:
-            projection: The part of the gates that does not depend on the state, shape [time, batch, gates * hidden].
+            projection: The part of the gates that does not depend on the state, shape
+                [time, batch, units * gates * lanes]; see `arrange_gates`.
             outputs: Where the hidden states are written, shape [time, batch, hidden], the last axis contiguous.
         """
         projection = np.ascontiguousarray(projection)
-        steps, batch, columns = projection.shape
+        steps, batch, _ = projection.shape
+        step = _prepare_step(self._weights.name, self._weights.hidden, batch)
+        if get_thread_count() > 1 and any(step.is_shared):
+            self._run_shared(projection, outputs)
+        else:
+            self._run_alone(projection, outputs, step)
+        if steps % 2:
+            self._values[[0, 1]] = self._values[[1, 0]]
+
+    def _run_alone(self, projection: Array, outputs: Array, step: _Step) -> None:
+        """Run the steps in one call."""
         weights = self._weights
+        steps, batch, columns = projection.shape
+        values, size = get_address(self._values), batch * weights.size * F32.itemsize
+        output_step, output_row = outputs.strides[0] // F32.itemsize, outputs.strides[1] // F32.itemsize
+        _compile_steps(len(step.kernels))(
+            get_address(projection), values, values + size, get_address(outputs), values + 2 * size, values + 3 * size,
+            get_address(weights.hidden_bias), reserve_scratch(0, max(step.scratch_sizes)),
+            *[get_address(matrix) for matrix in weights.matrices], *[kernel.address for kernel in step.kernels],
+            steps, batch * columns, output_step, step.units, columns, weights.size, output_row, weights.hidden, batch,
+        )  # fmt: skip
+
+    def _run_shared(self, projection: Array, outputs: Array) -> None:
+        """Run each step on several threads."""
+        weights = self._weights
+        steps, batch, columns = projection.shape
         output_row = outputs.strides[1] // F32.itemsize
         jobs = _make_jobs(weights.name, weights.hidden, batch, columns, output_row, get_thread_count())
         old, new, first, second = (get_address(value) for value in self._values)
@@ -455,8 +573,6 @@ class CompiledRecurrence:
             words[:, position] = reserve_scratch(thread, size)
         words[:, jobs.positions] = (np.arange(steps)[:, np.newaxis] + shifts & masks) * sizes + bases
         run_jobs(words.reshape(-1), steps * len(matrices), jobs.helper_count)
-        if steps % 2:
-            self._values[[0, 1]] = self._values[[1, 0]]
 
     def get_states(self) -> list[Array]:
         """Return the present states, [batch, hidden] each."""

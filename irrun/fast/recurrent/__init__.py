@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from irrun.fast.recurrent.cells import specialize_cell
 from irrun.fast.recurrent.preparation import prepare_cell
-from irrun.fast.recurrent.recurrences import ChangeWeights, RecurrentWeights, run_direction
+from irrun.fast.recurrent.recurrences import ChangeWeights, RecurrentWeights, run_direction, run_whole_direction
 from irrun.fast.recurrent.sequences import RecurrentSequence, specialize_sequence
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "RecurrentWeights",
     "prepare_cell",
     "run_direction",
+    "run_whole_direction",
     "specialize_cell",
     "specialize_sequence",
 ]

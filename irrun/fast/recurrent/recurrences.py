@@ -8,12 +8,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from irrun.deadlines import within_time
+from irrun.deadlines import check_time, within_time
 from irrun.fast.errors import NoKernelError
 from irrun.fast.recurrent.matrices import PartedMatrix, from_gate_shape, to_gate_shape
 from irrun.threads import multiply_matrices
 
-__all__ = ["GRU", "HALF", "LSTM", "RNN", "ChangeWeights", "RecurrentWeights", "ResetFirstGRU", "run_direction"]
+__all__ = [
+    "GRU",
+    "HALF",
+    "LSTM",
+    "RNN",
+    "ChangeWeights",
+    "RecurrentWeights",
+    "ResetFirstGRU",
+    "run_direction",
+    "run_whole_direction",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -99,21 +109,24 @@ class RecurrentWeights:
         self.options = options
         #: Computes the products of rows with the weights of the input in another way, plus biases.
         self.multiply: Callable[[Array], Array] | None = None
+        #: Number of input rows projected at a time.
+        self.rows_per_block = ROWS_PER_BLOCK
         #: The input weights, the biases and the state weights in one matrix, for small LSTMs.
         self.combined: Array | None = None
 
     def replace_recurrence(
-        self, recurrence: Callable[..., Recurrence], multiply: Callable[[Array], Array]
+        self, recurrence: Callable[..., Recurrence], multiply: Callable[[Array], Array], rows_per_block: int
     ) -> RecurrentWeights:
         """Return weights with a recurrence that has its own recurrent weights.
 
         Args:
             recurrence: Creates the recurrence.
             multiply: Returns the products of rows with the weights of the input, plus biases.
+            rows_per_block: The number of rows that are multiplied at a time.
         """
         other = copy.copy(self)
         other.recurrence, other.options, other.combined = recurrence, {}, None
-        other.W, other.multiply = self.W[:0], multiply
+        other.W, other.multiply, other.rows_per_block = self.W[:0], multiply, rows_per_block
         return other
 
     def start(self, batch: int, states: Sequence[Array]) -> Recurrence:
@@ -379,15 +392,10 @@ def run_direction(
         After each of `stops`, and after the last step: the number of steps so far and the current states, which are
         only valid until the next step.
     """
-    time, batch, hidden = Y.shape
-    shape = (batch, weights.input_size)
-    if X.shape[1:] != shape or len(X) != time or X.dtype != F32 or hidden != weights.hidden or not batch:
-        raise NoKernelError(f"X has shape {X.shape}, expected {(time, *shape)}")
-    if len(states) != weights.state_count or any(s.shape != (batch, hidden) or s.dtype != F32 for s in states):
-        raise NoKernelError(f"the states do not have the shape {(batch, hidden)}")
-    contiguous = [np.ascontiguousarray(s if batch > 1 else s[0]) for s in states]
-    recurrence = weights.start(batch, contiguous)
-    block_size = max(1, -(-ROWS_PER_BLOCK // batch))
+    _check_shapes(weights, X, states, Y)
+    time, batch, _ = Y.shape
+    recurrence = weights.start(batch, [np.ascontiguousarray(s if batch > 1 else s[0]) for s in states])
+    block_size = max(1, -(-weights.rows_per_block // batch))
     last = 0
     # Compiled products have the same bits for any number of rows.
     projection = weights.project(X) if weights.multiply is not None and time <= block_size else None
@@ -400,3 +408,28 @@ def run_direction(
             recurrence.run_block(weights.project(X[block]) if projection is None else projection[block], Y[block])
         last = stop
         yield stop, recurrence.get_states()
+
+
+def run_whole_direction(weights: RecurrentWeights, X: Array, states: Sequence[Array], Y: Array) -> list[Array]:
+    """Run all steps of one direction, and return the last states; see `run_direction`."""
+    if weights.multiply is None or len(X) > max(1, -(-weights.rows_per_block // X.shape[1])):
+        (*_, (_, last_states)) = run_direction(weights, X, states, Y)
+        return last_states
+    _check_shapes(weights, X, states, Y)
+    check_time()
+    recurrence = weights.start(len(states[0]), states)
+    recurrence.run_block(weights.project(X), Y)
+    return recurrence.get_states()
+
+
+def _check_shapes(weights: RecurrentWeights, X: Array, states: Sequence[Array], Y: Array) -> None:
+    """Check the inputs of a direction.
+
+    Raises:
+        NoKernelError: A shape or a type differs from what the weights need.
+    """
+    time, batch, hidden = Y.shape
+    if X.shape != (time, batch, weights.input_size) or X.dtype != F32 or hidden != weights.hidden or not batch:
+        raise NoKernelError(f"X has shape {X.shape}, expected {(time, batch, weights.input_size)}")
+    if len(states) != weights.state_count or any(s.shape != (batch, hidden) or s.dtype != F32 for s in states):
+        raise NoKernelError(f"the states do not have the shape {(batch, hidden)}")

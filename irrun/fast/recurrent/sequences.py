@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.recurrent.preparation import get_kind, prepare_weights
-from irrun.fast.recurrent.recurrences import F32, ChangeWeights, RecurrentWeights, run_direction
+from irrun.fast.recurrent.recurrences import F32, ChangeWeights, RecurrentWeights, run_direction, run_whole_direction
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.ops._support.checks import read_lengths
 from irrun.ops._support.recurrent_steps import reorder_gates
@@ -76,12 +77,24 @@ class RecurrentSequence:
         is_complete = all(s.shape[1] == len(self.directions) for s in states)
         if not is_f32 or not X.shape[1] or lengths.shape != X.shape[:1] or not is_complete:
             return self.site.call_plain(*inputs)
+        if self._constant_length == X.shape[1]:
+            return _run_directions(self.directions, X, states)
         lengths = read_lengths("sequence_lengths", lengths, *X.shape[:2])
-        return _run_directions(self.directions, X, states, lengths)
+        return _run_directions(self.directions, X, states, lengths if (lengths != X.shape[1]).any() else None)
+
+    @functools.cached_property
+    def _constant_length(self) -> int:
+        """The length of all sequences if it is constant, or -1."""
+        lengths = self.site.get_constant(1 + self.state_count)
+        is_uniform = lengths is not None and lengths.size and (lengths == lengths.flat[0]).all()
+        return int(lengths.flat[0]) if lengths is not None and is_uniform else -1
 
 
 def _run_directions(
-    directions: Sequence[tuple[RecurrentWeights, bool]], X: Array, states: Sequence[Array], lengths: Array
+    directions: Sequence[tuple[RecurrentWeights, bool]],
+    X: Array,
+    states: Sequence[Array],
+    lengths: Array | None = None,
 ) -> tuple[Array, ...]:
     """Run a sequence.
 
@@ -89,7 +102,7 @@ def _run_directions(
         directions: The weights of each direction, and whether it is reversed.
         X: The input, shape [batch, time, input].
         states: The initial states, shape [batch, directions, hidden] each.
-        lengths: i64, shape [batch].
+        lengths: i64, shape [batch]; None if no sequence is shorter than the time.
 
     Returns:
         The hidden states and the last states; see `run_sequence`.
@@ -97,16 +110,17 @@ def _run_directions(
     batch, time, _ = X.shape
     Y = np.empty((batch, len(directions), time, states[0].shape[2]), np.float32)
     last_states = [np.zeros(state.shape, np.float32) for state in states]
-    is_masked = bool((lengths != time).any())
     by_time = X.transpose(1, 0, 2)
     for d, (weights, is_reversed) in enumerate(directions):
         initial = [state[:, d] for state in states]
-        if not is_masked:
-            order = slice(None, None, -1) if is_reversed else slice(None)
-            outputs = Y[:, d].transpose(1, 0, 2)[order]
-            for _, results in run_direction(weights, by_time[order], initial, outputs):
-                for last_state, result in zip(last_states, results, strict=True):
-                    last_state[:, d] = result
+        if lengths is None:
+            outputs = Y[:, d].transpose(1, 0, 2)
+            if is_reversed:
+                results = run_whole_direction(weights, by_time[::-1], initial, outputs[::-1])
+            else:
+                results = run_whole_direction(weights, by_time, initial, outputs)
+            for last_state, result in zip(last_states, results, strict=True):
+                last_state[:, d] = result
             continue
         times = np.arange(time)[:, np.newaxis]
         is_past_end = times >= lengths
