@@ -109,10 +109,7 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
 
 
 @op(
-    "IRDFT",
-    since=9,
-    shape="infer_inverse_real_transform",
-    flops=count_fourier_transform(is_real=True, is_inverse=True),
+    "IRDFT", since=9, shape="infer_inverse_real_transform", flops=count_fourier_transform(is_real=True, is_inverse=True)
 )
 @compute_in_float32
 def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:

@@ -20,13 +20,7 @@ from irrun.text.words import encode_rows, read_vocabulary
 __all__ = ["bpe_tokenizer", "trie_tokenizer", "unigram_tokenizer", "vocab_encoder", "wordpiece_tokenizer"]
 
 
-@op(
-    "BPETokenizer",
-    opset="extension",
-    shape="infer_ragged_tokens",
-    flops=0,
-    output_types=("i32", "i32", "i32"),
-)
+@op("BPETokenizer", opset="extension", shape="infer_ragged_tokens", flops=0, output_types=("i32", "i32", "i32"))
 def bpe_tokenizer(
     row_begins: Array,
     row_ends: Array,
@@ -104,13 +98,7 @@ def _build_bpe(*inputs: Array | str | bool) -> BytePairEncoder:
     )
 
 
-@op(
-    "WordpieceTokenizer",
-    opset="extension",
-    shape="infer_ragged_tokens",
-    flops=0,
-    output_types=("i32", "i32", "i32"),
-)
+@op("WordpieceTokenizer", opset="extension", shape="infer_ragged_tokens", flops=0, output_types=("i32", "i32", "i32"))
 @describes_like(bpe_tokenizer)
 def wordpiece_tokenizer(
     row_begins: Array,
@@ -154,13 +142,7 @@ def _build_wordpiece(
     return WordPieceEncoder(read_vocabulary(begins, ends, chars), prefix, max_bytes, unknown)
 
 
-@op(
-    "UnigramTokenizer",
-    opset="extension",
-    shape="infer_ragged_tokens",
-    flops=0,
-    output_types=("i32", "i32", "i32"),
-)
+@op("UnigramTokenizer", opset="extension", shape="infer_ragged_tokens", flops=0, output_types=("i32", "i32", "i32"))
 @describes_like(wordpiece_tokenizer)
 def unigram_tokenizer(
     row_begins: Array,
@@ -255,13 +237,7 @@ def _build_vocabulary(begins: Array, ends: Array, chars: Array, values: Array) -
     return dict(zip(reversed(tokens), reversed(ids), strict=True))
 
 
-@op(
-    "TrieTokenizer",
-    opset="extension",
-    shape="infer_ragged_tokens",
-    flops=0,
-    output_types=("i32", "i32", "i32"),
-)
+@op("TrieTokenizer", opset="extension", shape="infer_ragged_tokens", flops=0, output_types=("i32", "i32", "i32"))
 def trie_tokenizer(
     row_begins: Array,
     row_ends: Array,
