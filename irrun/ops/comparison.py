@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
@@ -21,16 +23,10 @@ __all__ = [
     "not_equal_1",
 ]
 
+_comparison = partial(op, kind="elementwise", flops=1, output_types=("boolean",))
 
-@op(
-    "Equal",
-    since=1,
-    kind="elementwise",
-    commutative=True,
-    extremes="ends or equality",
-    flops=1,
-    output_types=("boolean",),
-)
+
+@_comparison("Equal", since=1, commutative=True, extremes="ends or equality")
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -43,15 +39,7 @@ def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     return np.asarray(a == b)
 
 
-@op(
-    "NotEqual",
-    since=1,
-    kind="elementwise",
-    commutative=True,
-    extremes="ends or equality",
-    flops=1,
-    output_types=("boolean",),
-)
+@_comparison("NotEqual", since=1, commutative=True, extremes="ends or equality")
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -64,7 +52,7 @@ def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return np.asarray(a != b)
 
 
-@op("Less", since=1, kind="elementwise", extremes="ends", flops=1, output_types=("boolean",))
+@_comparison("Less", since=1, extremes="ends")
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -77,7 +65,7 @@ def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_
     return np.asarray(a < b)
 
 
-@op("LessEqual", since=1, kind="elementwise", extremes="ends", flops=1, output_types=("boolean",))
+@_comparison("LessEqual", since=1, extremes="ends")
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -90,7 +78,7 @@ def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
     return np.asarray(a <= b)
 
 
-@op("Greater", since=1, kind="elementwise", extremes="ends", flops=1, output_types=("boolean",))
+@_comparison("Greater", since=1, extremes="ends")
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -103,7 +91,7 @@ def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     return np.asarray(a > b)
 
 
-@op("GreaterEqual", since=1, kind="elementwise", extremes="ends", flops=1, output_types=("boolean",))
+@_comparison("GreaterEqual", since=1, extremes="ends")
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def greater_equal_1(
@@ -118,7 +106,7 @@ def greater_equal_1(
     return np.asarray(a >= b)
 
 
-@op("IsFinite", since=10, kind="elementwise", flops=1, output_types=("boolean",))
+@_comparison("IsFinite", since=10)
 @predicate
 def is_finite_10(data: Array) -> Array:
     """Return whether `data` is neither infinite nor NaN.
@@ -135,7 +123,7 @@ def is_finite_10(data: Array) -> Array:
     return np.asarray(np.isfinite(data))
 
 
-@op("IsInf", since=10, kind="elementwise", flops=1, output_types=("boolean",))
+@_comparison("IsInf", since=10)
 @predicate
 @describes_like(is_finite_10)
 def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: bool = True) -> Array:
@@ -156,7 +144,7 @@ def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: boo
     return is_inf
 
 
-@op("IsNaN", since=10, kind="elementwise", flops=1, output_types=("boolean",))
+@_comparison("IsNaN", since=10)
 @predicate
 @describes_like(is_finite_10)
 def is_nan_10(data: Array) -> Array:

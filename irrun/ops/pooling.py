@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,17 +34,23 @@ __all__ = [
 I64 = ELEMENT_TYPES["i64"]
 ALL_OUTPUTS = OutputCount(2)
 
-
-@op(
-    "MaxPool",
-    since=1,
-    scratch=2,
+_avg_pool = partial(
+    op,
+    "AvgPool",
+    scratch=2.5,
     kind="window",
     shape="infer_pooling",
+    is_overwritable=True,
     shaped_by=(),
-    keeps_values=True,
     flops=count_taps(),
 )
+
+_max_pool = partial(
+    op, "MaxPool", scratch=2, kind="window", shape="infer_pooling", shaped_by=(), keeps_values=True, flops=count_taps()
+)
+
+
+@_max_pool(since=1)
 @compute_in_float32
 def max_pool_1(
     data: Array,
@@ -81,28 +88,8 @@ def max_pool_1(
     return _compute_maxima(data, windows)
 
 
-@op(
-    "MaxPool",
-    since=14,
-    scratch=2,
-    kind="window",
-    shape="infer_pooling",
-    shaped_by=(),
-    keeps_values=True,
-    flops=count_taps(),
-    output_types=(0, "index_element_type"),
-)
-@op(
-    "MaxPool",
-    since=8,
-    scratch=2,
-    kind="window",
-    shape="infer_pooling",
-    shaped_by=(),
-    keeps_values=True,
-    flops=count_taps(),
-    output_types=(0, "index_element_type"),
-)
+@_max_pool(since=14, output_types=(0, "index_element_type"))
+@_max_pool(since=8, output_types=(0, "index_element_type"))
 @compute_in_float32
 @describes_like(max_pool_1)
 def max_pool_8(
@@ -147,26 +134,8 @@ def max_pool_8(
     return values, indices.astype(index_element_type.dtype)
 
 
-@op(
-    "AvgPool",
-    since=14,
-    scratch=2.5,
-    kind="window",
-    shape="infer_pooling",
-    is_overwritable=True,
-    shaped_by=(),
-    flops=count_taps(),
-)
-@op(
-    "AvgPool",
-    since=1,
-    scratch=2.5,
-    kind="window",
-    shape="infer_pooling",
-    is_overwritable=True,
-    shaped_by=(),
-    flops=count_taps(),
-)
+@_avg_pool(since=14)
+@_avg_pool(since=1)
 @describes_like(max_pool_1)
 def avg_pool_1(
     data: Array,
@@ -200,16 +169,7 @@ def avg_pool_1(
     )
 
 
-@op(
-    "AvgPool",
-    since=16,
-    scratch=2.5,
-    kind="window",
-    shape="infer_pooling",
-    is_overwritable=True,
-    shaped_by=(),
-    flops=count_taps(),
-)
+@_avg_pool(since=16)
 @compute_in_float32
 def avg_pool_16(
     data: Array,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,16 +36,10 @@ __all__ = [
     "reduce_sum_1",
 ]
 
+_reduction = partial(op, kind="reduction", shape="infer_reduction", shaped_by=(1,))
 
-@op(
-    "ReduceSum",
-    since=1,
-    kind="reduction",
-    extremes="ends",
-    shape="infer_reduction",
-    shaped_by=(1,),
-    flops=count_inputs(1),
-)
+
+@_reduction("ReduceSum", since=1, extremes="ends", flops=count_inputs(1))
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_sum_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -56,15 +51,7 @@ def reduce_sum_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return _reduce(np.add, data, _read_axes(axes, data.ndim), keep_dims)
 
 
-@op(
-    "ReduceProd",
-    since=1,
-    kind="reduction",
-    extremes="ends if nonnegative",
-    shape="infer_reduction",
-    shaped_by=(1,),
-    flops=count_inputs(1),
-)
+@_reduction("ReduceProd", since=1, extremes="ends if nonnegative", flops=count_inputs(1))
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_prod_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -76,15 +63,7 @@ def reduce_prod_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array
     return _reduce(np.multiply, data, _read_axes(axes, data.ndim), keep_dims)
 
 
-@op(
-    "ReduceMean",
-    since=1,
-    kind="reduction",
-    extremes="ends",
-    shape="infer_reduction",
-    shaped_by=(1,),
-    flops=count_inputs(1),
-)
+@_reduction("ReduceMean", since=1, extremes="ends", flops=count_inputs(1))
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_mean_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -108,15 +87,7 @@ def reduce_mean_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array
     return divide_toward_zero(total, count)
 
 
-@op(
-    "ReduceMax",
-    since=1,
-    kind="reduction",
-    extremes="ends",
-    shape="infer_reduction",
-    shaped_by=(1,),
-    flops=count_inputs(1),
-)
+@_reduction("ReduceMax", since=1, extremes="ends", flops=count_inputs(1))
 @describes_reduction("Numeric")
 def reduce_max_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the maximum along `axes`.
@@ -133,15 +104,7 @@ def reduce_max_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return _reduce_from(data, axes, ufunc=np.fmax, initial=lowest, keep_dims=keep_dims)
 
 
-@op(
-    "ReduceMin",
-    since=1,
-    kind="reduction",
-    extremes="ends",
-    shape="infer_reduction",
-    shaped_by=(1,),
-    flops=count_inputs(1),
-)
+@_reduction("ReduceMin", since=1, extremes="ends", flops=count_inputs(1))
 @describes_reduction("Numeric")
 def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the minimum along `axes`.
@@ -156,7 +119,7 @@ def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return _reduce_from(data, axes, ufunc=np.fmin, initial=greatest, keep_dims=keep_dims)
 
 
-@op("ReduceL1", since=4, scratch=1, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(2))
+@_reduction("ReduceL1", since=4, scratch=1, flops=count_inputs(2))
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -170,7 +133,7 @@ def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return _reduce(np.add, np.abs(data), _read_axes(axes, data.ndim), keep_dims)
 
 
-@op("ReduceL2", since=4, scratch=1, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(2))
+@_reduction("ReduceL2", since=4, scratch=1, flops=count_inputs(2))
 @compute_in_native_type
 @describes_reduction("Numeric")
 def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -187,7 +150,7 @@ def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     return root if data.dtype.kind == "f" else cast_to_integers(np.rint(root), data.dtype)
 
 
-@op("ReduceLogicalAnd", since=1, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(1))
+@_reduction("ReduceLogicalAnd", since=1, flops=count_inputs(1))
 @compute_in_native_type
 @describes_reduction("Boolean")
 def reduce_logical_and_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
@@ -199,7 +162,7 @@ def reduce_logical_and_1(data: Array, axes: Array, *, keep_dims: bool = False) -
     return np.asarray(np.all(data, _read_axes(axes, data.ndim), keepdims=keep_dims))
 
 
-@op("ReduceLogicalOr", since=1, kind="reduction", shape="infer_reduction", shaped_by=(1,), flops=count_inputs(1))
+@_reduction("ReduceLogicalOr", since=1, flops=count_inputs(1))
 @compute_in_native_type
 @describes_reduction("Boolean")
 def reduce_logical_or_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:

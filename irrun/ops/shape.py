@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -16,10 +17,11 @@ from irrun.ops._support.registry import op
 
 __all__ = ["reshape_1", "shape_of_1", "shape_of_3", "squeeze_1", "squeeze_15", "unsqueeze_1"]
 
+_view = partial(op, kind="view", views="contiguous", shaped_by=(1,), folding="linear", flops=0)
 
-@op(
+_shape_of = partial(
+    op,
     "ShapeOf",
-    since=1,
     kind="generation",
     shape="infer_shape_of",
     gives_shape=True,
@@ -27,8 +29,10 @@ __all__ = ["reshape_1", "shape_of_1", "shape_of_3", "squeeze_1", "squeeze_15", "
     checks_size=True,
     folding="linear",
     flops=0,
-    output_types=("i64",),
 )
+
+
+@_shape_of(since=1, output_types=("i64",))
 def shape_of_1(data: Array) -> Array:
     """Return the shape of `data`.
 
@@ -44,18 +48,7 @@ def shape_of_1(data: Array) -> Array:
     return shape_of_3(data)
 
 
-@op(
-    "ShapeOf",
-    since=3,
-    kind="generation",
-    shape="infer_shape_of",
-    gives_shape=True,
-    shaped_by=(),
-    checks_size=True,
-    folding="linear",
-    flops=0,
-    output_types=("output_type",),
-)
+@_shape_of(since=3, output_types=("output_type",))
 def shape_of_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) -> Array:
     """Return the shape of `data`.
 
@@ -72,16 +65,7 @@ def shape_of_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
     return np.array(data.shape, output_type.dtype)
 
 
-@op(
-    "Reshape",
-    since=1,
-    kind="view",
-    shape="infer_reshape",
-    views="contiguous",
-    shaped_by=(1,),
-    folding="linear",
-    flops=0,
-)
+@_view("Reshape", since=1, shape="infer_reshape")
 def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array:
     """Change the shape of `data` and keep the order of its elements.
 
@@ -121,16 +105,7 @@ def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array
     return data.reshape(target)
 
 
-@op(
-    "Squeeze",
-    since=1,
-    kind="view",
-    shape="infer_squeeze",
-    views="contiguous",
-    shaped_by=(1,),
-    folding="linear",
-    flops=0,
-)
+@_view("Squeeze", since=1, shape="infer_squeeze")
 def squeeze_1(data: Array, axes: Array | None = None) -> Array:
     """Remove dimensions of size 1.
 
@@ -155,16 +130,7 @@ def squeeze_1(data: Array, axes: Array | None = None) -> Array:
     return data.reshape([n for i, n in enumerate(data.shape) if n != 1 or i not in squeezed])
 
 
-@op(
-    "Squeeze",
-    since=15,
-    kind="view",
-    shape="infer_squeeze",
-    views="contiguous",
-    shaped_by=(1,),
-    folding="linear",
-    flops=0,
-)
+@_view("Squeeze", since=15, shape="infer_squeeze")
 @describes_like(squeeze_1)
 def squeeze_15(data: Array, axes: Array | None = None, *, allow_axis_skip: bool = False) -> Array:
     """Remove dimensions of size 1.
@@ -180,16 +146,7 @@ def squeeze_15(data: Array, axes: Array | None = None, *, allow_axis_skip: bool 
     return squeeze_1(data, axes)
 
 
-@op(
-    "Unsqueeze",
-    since=1,
-    kind="view",
-    shape="infer_unsqueeze",
-    views="contiguous",
-    shaped_by=(1,),
-    folding="linear",
-    flops=0,
-)
+@_view("Unsqueeze", since=1, shape="infer_unsqueeze")
 def unsqueeze_1(data: Array, axes: Array) -> Array:
     """Insert dimensions of size 1.
 

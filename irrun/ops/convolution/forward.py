@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from irrun.errors import InputError
@@ -14,10 +16,8 @@ from irrun.ops._support.windows import AutoPad, create_windows
 
 __all__ = ["convolution_1", "group_convolution_1"]
 
-
-@op(
-    "Convolution",
-    since=1,
+_convolution = partial(
+    op,
     scratch=2,
     kind="window",
     shape="infer_convolution",
@@ -25,8 +25,10 @@ __all__ = ["convolution_1", "group_convolution_1"]
     is_overwritable=True,
     shaped_by=(),
     channel_axis=1,
-    flops=count_convolution(),
 )
+
+
+@_convolution("Convolution", since=1, flops=count_convolution())
 @compute_in_float32
 def convolution_1(
     data: Array,
@@ -64,19 +66,7 @@ def convolution_1(
     return convolve(data, filters[np.newaxis], windows)
 
 
-@op(
-    "GroupConvolution",
-    since=1,
-    scratch=2,
-    kind="window",
-    shape="infer_convolution",
-    convolves=True,
-    is_overwritable=True,
-    shaped_by=(),
-    channel_axis=1,
-    flops=count_convolution(leading=2),
-    has_groups=True,
-)
+@_convolution("GroupConvolution", since=1, flops=count_convolution(leading=2), has_groups=True)
 @compute_in_float32
 @describes_like(convolution_1)
 def group_convolution_1(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -49,16 +50,12 @@ TAP_BYTES = 136
 #: Elements of the result that are computed at a time, few enough for intermediate results to stay in the cache.
 BLOCK_SIZE = 1 << 15
 
-
-@op(
-    "Interpolate",
-    since=1,
-    scratch=2.25,
-    kind="window",
-    shape="infer_interpolation",
-    shaped_by=(1,),
-    flops=count_interpolation,
+_interpolate = partial(
+    op, "Interpolate", scratch=2.25, kind="window", shape="infer_interpolation", flops=count_interpolation
 )
+
+
+@_interpolate(since=1, shaped_by=(1,))
 def interpolate_1(
     image: Array,
     target_spatial_shape: Array,
@@ -119,15 +116,7 @@ def _expand_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[in
     return [expanded[axis] if axis in axes else 0 for axis in range(rank)]
 
 
-@op(
-    "Interpolate",
-    since=4,
-    scratch=2.25,
-    kind="window",
-    shape="infer_interpolation",
-    shaped_by=(1, 2, 3),
-    flops=count_interpolation,
-)
+@_interpolate(since=4, shaped_by=(1, 2, 3))
 def interpolate_4(
     data: Array,
     sizes: Array,
@@ -186,15 +175,7 @@ def interpolate_4(
     )
 
 
-@op(
-    "Interpolate",
-    since=11,
-    scratch=2.25,
-    kind="window",
-    shape="infer_interpolation",
-    shaped_by=(1, 2),
-    flops=count_interpolation,
-)
+@_interpolate(since=11, shaped_by=(1, 2))
 @describes_like(interpolate_1)
 def interpolate_11(
     image: Array,

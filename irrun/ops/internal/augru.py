@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from irrun.ops._support.checks import check_shape
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import count_recurrent
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.recurrent_sequences import Direction, run_gru_sequence
@@ -16,6 +17,8 @@ from irrun.ops._support.recurrent_steps import (
     split_gru_biases,
 )
 from irrun.ops._support.registry import op
+from irrun.ops.sequence.cells import gru_cell_3
+from irrun.ops.sequence.sequences import gru_sequence_5
 
 __all__ = ["augru_cell", "augru_sequence"]
 
@@ -29,6 +32,7 @@ __all__ = ["augru_cell", "augru_sequence"]
     flops=count_recurrent(pointwise=13, weights=2),
 )
 @compute_in_float32
+@describes_like(gru_cell_3)
 def augru_cell(
     X: Array,
     initial_hidden_state: Array,
@@ -47,24 +51,8 @@ def augru_cell(
     """Compute one step of a gated recurrent unit with attention: the update gate z becomes (1 - A) * z.
 
     Args:
-        X: Floating-point, shape [batch, input].
-        initial_hidden_state: The type of `X`, shape [batch, hidden].
-        W: The type of `X`, shape [3 * hidden, input].
-        R: The type of `X`, shape [3 * hidden, hidden].
         B: The type of `X`, shape [3 * hidden].
         A: The type of `X`, shape [batch, 1]: the attention scores.
-        hidden_size: Size of the hidden state.
-        activations: Names of the activation functions of the gates z and r, and of the gate h.
-        activations_alpha: Values of alpha, one for each function.
-        activations_beta: Values of beta, one for each function.
-        clip: Bound of the gates before their activation functions; 0 disables clipping.
-        linear_before_reset: Whether the reset gate is applied after `H*R^T`.
-
-    Returns:
-        The new hidden state, shape [batch, hidden].
-
-    Raises:
-        InputError: Shapes do not match, or an activation is unknown.
 
     Spec:
         Defined by ov_ops/augru_cell.hpp and, in the reference implementation, gru_cell.hpp
@@ -88,6 +76,7 @@ def augru_cell(
     flops=count_recurrent(pointwise=13, weights=3),
 )
 @compute_in_float32
+@describes_like(gru_sequence_5)
 def augru_sequence(
     X: Array,
     initial_hidden_state: Array,
@@ -108,28 +97,11 @@ def augru_sequence(
     """Run a gated recurrent unit with attention along sequences: GRUSequence, but z becomes (1 - A) * z.
 
     Args:
-        X: Floating-point, shape [batch, time, input].
-        initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
-        sequence_lengths: i32 or i64, shape [batch].
-        W: The type of `X`, shape [directions, 3 * hidden, input].
-        R: The type of `X`, shape [directions, 3 * hidden, hidden].
-        B: The type of `X`, shape [directions, 3 * hidden], or [directions, 4 * hidden] if `linear_before_reset` is
-            true.
         A: The type of `X`, shape [batch, time, 1]: the attention scores.
-        hidden_size: Size of the hidden state.
-        direction: The direction or directions.
-        activations: Names of the activation functions of the gates z and r, and of the gate h.
-        activations_alpha: Values of alpha, one for each function.
-        activations_beta: Values of beta, one for each function.
-        clip: Bound of the gates before their activation functions; 0 disables clipping.
-        linear_before_reset: Whether the reset gate is applied after `H*R^T`.
 
     Returns:
         The hidden states, shape [batch, directions, time, hidden], and the last hidden state, shape
         [batch, directions, hidden]; see GRUSequence-5.
-
-    Raises:
-        InputError: Shapes do not match, a length is not in [0, time], or an activation is unknown.
 
     Spec:
         Defined by ov_ops/augru_sequence.hpp and, in the reference implementation, sequences.hpp

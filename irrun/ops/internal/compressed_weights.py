@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -33,7 +34,12 @@ def _count_flops(call: Call) -> int:
     return call.outputs[0].size * (2 * call.get_shape(0)[-1] + has_bias)
 
 
-@op("FullyConnected", opset="ie_internal_opset", kind="product", shape="infer_fully_connected", flops=_count_flops)
+_fully_connected = partial(
+    op, opset="ie_internal_opset", kind="product", shape="infer_fully_connected", flops=_count_flops
+)
+
+
+@_fully_connected("FullyConnected")
 def fully_connected(X: Array, W: Array, bias: Array | None = None, *, output_type: str = "dynamic") -> Array:
     """Compute `X * W^T + bias`.
 
@@ -55,13 +61,7 @@ def fully_connected(X: Array, W: Array, bias: Array | None = None, *, output_typ
     return convert_to_output_type(_multiply(X, upcast(W), bias), output_type, X)
 
 
-@op(
-    "FullyConnectedCompressed",
-    opset="ie_internal_opset",
-    kind="product",
-    shape="infer_fully_connected",
-    flops=_count_flops,
-)
+@_fully_connected("FullyConnectedCompressed")
 @describes_like(fully_connected)
 def fully_connected_compressed(
     X: Array,
@@ -87,13 +87,7 @@ def fully_connected_compressed(
     return convert_to_output_type(_multiply(X, weights, bias), output_type, X)
 
 
-@op(
-    "FullyConnectedQuantizedLegacy",
-    opset="ie_internal_opset",
-    kind="product",
-    shape="infer_fully_connected",
-    flops=_count_flops,
-)
+@_fully_connected("FullyConnectedQuantizedLegacy")
 def fully_connected_quantized_legacy(
     X: Array,
     W: Array,
@@ -128,13 +122,7 @@ def fully_connected_quantized_legacy(
     return convert_to_output_type((product * upcast(deq_scales)).astype(np.float32), output_type, X)
 
 
-@op(
-    "FullyConnectedQuantized",
-    opset="ie_internal_opset",
-    kind="product",
-    shape="infer_fully_connected",
-    flops=_count_flops,
-)
+@_fully_connected("FullyConnectedQuantized")
 def fully_connected_quantized(
     X: Array,
     W: Array,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,14 @@ __all__ = [
     "multiclass_nms_static",
     "non_max_suppression_ie_internal",
 ]
+
+_class_suppression = partial(
+    op,
+    opset="ie_internal_opset",
+    kind="selection",
+    shape="infer_class_suppression",
+    output_types=(0, "output_type", "output_type"),
+)
 
 
 @op("NonMaxSuppressionIEInternal", opset="ie_internal_opset", kind="selection", shape="infer_suppression")
@@ -90,13 +99,7 @@ def non_max_suppression_ie_internal(
     )
 
 
-@op(
-    "MatrixNms",
-    opset="ie_internal_opset",
-    kind="selection",
-    shape="infer_class_suppression",
-    output_types=(0, "output_type", "output_type"),
-)
+@_class_suppression("MatrixNms")
 def matrix_nms_static(
     boxes: Array,
     scores: Array,
@@ -159,20 +162,8 @@ def matrix_nms_static(
     )
 
 
-@op(
-    "MulticlassNms",
-    opset="ie_internal_opset",
-    kind="selection",
-    shape="infer_class_suppression",
-    output_types=(0, "output_type", "output_type"),
-)
-@op(
-    "MulticlassNmsIEInternal",
-    opset="ie_internal_opset",
-    kind="selection",
-    shape="infer_class_suppression",
-    output_types=(0, "output_type", "output_type"),
-)
+@_class_suppression("MulticlassNms")
+@_class_suppression("MulticlassNmsIEInternal")
 def multiclass_nms_static(
     boxes: Array,
     scores: Array,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -35,9 +36,9 @@ def get_gather_range(call: Call) -> IndexRange | None:
     return IndexRange(indices, -size, size - 1, "the result is zero there")
 
 
-@op(
+_gather = partial(
+    op,
     "Gather",
-    since=1,
     scratch=0,
     kind="movement",
     shape="infer_gather",
@@ -49,6 +50,9 @@ def get_gather_range(call: Call) -> IndexRange | None:
     flops=0,
     index_range=get_gather_range,
 )
+
+
+@_gather(since=1)
 def gather_1(data: Array, indices: Array, axis: Array) -> Array:
     """Take slices of `data` along `axis`.
 
@@ -72,34 +76,8 @@ def gather_1(data: Array, indices: Array, axis: Array) -> Array:
     return gather_7(data, indices, axis)
 
 
-@op(
-    "Gather",
-    since=8,
-    scratch=0,
-    kind="movement",
-    shape="infer_gather",
-    gathers=True,
-    decompression="step",
-    shaped_by=(2,),
-    checks_size=True,
-    folding="linear",
-    flops=0,
-    index_range=get_gather_range,
-)
-@op(
-    "Gather",
-    since=7,
-    scratch=0,
-    kind="movement",
-    shape="infer_gather",
-    gathers=True,
-    decompression="step",
-    shaped_by=(2,),
-    checks_size=True,
-    folding="linear",
-    flops=0,
-    index_range=get_gather_range,
-)
+@_gather(since=8)
+@_gather(since=7)
 def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -> Array:
     """Take slices of `data` along `axis`, separately for each batch.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -55,24 +56,19 @@ def _count_flops(call: Call) -> int:
     return 0 if call.attributes["reduction"] == "none" else math.prod(call.get_shape(2))
 
 
-@op(
+_scatter_elements = partial(
+    op,
     "ScatterElementsUpdate",
-    since=12,
     scratch=2.5,
     kind="movement",
     shape="infer_scatter_of_elements",
     shaped_by=(),
     flops=_count_flops,
 )
-@op(
-    "ScatterElementsUpdate",
-    since=3,
-    scratch=2.5,
-    kind="movement",
-    shape="infer_scatter_of_elements",
-    shaped_by=(),
-    flops=_count_flops,
-)
+
+
+@_scatter_elements(since=12)
+@_scatter_elements(since=3)
 def scatter_elements_update_3(
     data: Array,
     indices: Array,
@@ -132,24 +128,19 @@ def scatter_elements_update_3(
     return np.reshape(result, data.shape)
 
 
-@op(
+_scatter_slices = partial(
+    op,
     "ScatterNDUpdate",
-    since=15,
     scratch=1.5,
     kind="movement",
     shape="infer_scatter_of_slices",
     shaped_by=(),
     flops=_count_flops,
 )
-@op(
-    "ScatterNDUpdate",
-    since=4,
-    scratch=1.5,
-    kind="movement",
-    shape="infer_scatter_of_slices",
-    shaped_by=(),
-    flops=_count_flops,
-)
+
+
+@_scatter_slices(since=15)
+@_scatter_slices(since=4)
 def scatter_nd_update_4(
     data: Array,
     indices: Array,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from irrun.ops._support.checks import check_shape
 from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import count_recurrent
@@ -24,16 +26,21 @@ from irrun.ops._support.registry import op
 
 __all__ = ["gru_cell_3", "lstm_cell_1", "lstm_cell_4", "rnn_cell_1"]
 
-
-@op(
-    "RNNCell",
-    since=1,
+_lstm_cell = partial(
+    op,
+    "LSTMCell",
     kind="recurrent",
-    shape="infer_cell",
+    shape="infer_lstm_cell",
     shaped_by=(),
-    gates=1,
-    flops=count_recurrent(pointwise=2, weights=2),
+    gates=4,
+    flops=count_recurrent(pointwise=13, weights=3),
+    output_types=(0, 0),
 )
+
+_cell = partial(op, kind="recurrent", shape="infer_cell", shaped_by=())
+
+
+@_cell("RNNCell", since=1, gates=1, flops=count_recurrent(pointwise=2, weights=2))
 @compute_in_float32
 def rnn_cell_1(
     X: Array,
@@ -80,15 +87,7 @@ def rnn_cell_1(
     return H
 
 
-@op(
-    "GRUCell",
-    since=3,
-    kind="recurrent",
-    shape="infer_cell",
-    shaped_by=(),
-    gates=3,
-    flops=count_recurrent(pointwise=11, weights=2),
-)
+@_cell("GRUCell", since=3, gates=3, flops=count_recurrent(pointwise=11, weights=2))
 @compute_in_float32
 @describes_like(rnn_cell_1)
 def gru_cell_3(
@@ -133,16 +132,7 @@ def gru_cell_3(
     return H
 
 
-@op(
-    "LSTMCell",
-    since=1,
-    kind="recurrent",
-    shape="infer_lstm_cell",
-    shaped_by=(),
-    gates=4,
-    flops=count_recurrent(pointwise=13, weights=3),
-    output_types=(0, 0),
-)
+@_lstm_cell(since=1)
 @compute_in_float32
 @describes_like(gru_cell_3)
 def lstm_cell_1(
@@ -195,16 +185,7 @@ def lstm_cell_1(
     return H, C
 
 
-@op(
-    "LSTMCell",
-    since=4,
-    kind="recurrent",
-    shape="infer_lstm_cell",
-    shaped_by=(),
-    gates=4,
-    flops=count_recurrent(pointwise=13, weights=3),
-    output_types=(0, 0),
-)
+@_lstm_cell(since=4)
 @describes_like(lstm_cell_1)
 def lstm_cell_4(
     X: Array,

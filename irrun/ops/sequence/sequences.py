@@ -5,6 +5,7 @@ The specification requires the attribute `direction`, but its examples omit it. 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -30,18 +31,10 @@ __all__ = ["gru_sequence_5", "lstm_sequence_5", "rnn_sequence_5"]
 
 WeightsFormat = Literal["fico", "icof", "ifco", "ifoc", "iofc"]
 
+_sequence = partial(op, since=5, kind="recurrent", shape="infer_sequence", shaped_by=())
 
-@op(
-    "RNNSequence",
-    since=5,
-    kind="recurrent",
-    shape="infer_sequence",
-    shaped_by=(),
-    lengths=2,
-    gates=1,
-    flops=count_recurrent(pointwise=2, weights=3),
-    output_types=(0, 0),
-)
+
+@_sequence("RNNSequence", lengths=2, gates=1, flops=count_recurrent(pointwise=2, weights=3), output_types=(0, 0))
 @compute_in_float32
 def rnn_sequence_5(
     X: Array,
@@ -91,17 +84,7 @@ def rnn_sequence_5(
     return run_sequence(X, states, sequence_lengths, W, B, direction=direction, gates=1, steps=steps)
 
 
-@op(
-    "GRUSequence",
-    since=5,
-    kind="recurrent",
-    shape="infer_sequence",
-    shaped_by=(),
-    lengths=2,
-    gates=3,
-    flops=count_recurrent(pointwise=11, weights=3),
-    output_types=(0, 0),
-)
+@_sequence("GRUSequence", lengths=2, gates=3, flops=count_recurrent(pointwise=11, weights=3), output_types=(0, 0))
 @compute_in_float32
 @describes_like(rnn_sequence_5)
 def gru_sequence_5(
@@ -151,17 +134,7 @@ def gru_sequence_5(
     )
 
 
-@op(
-    "LSTMSequence",
-    since=5,
-    kind="recurrent",
-    shape="infer_sequence",
-    shaped_by=(),
-    lengths=3,
-    gates=4,
-    flops=count_recurrent(pointwise=13, weights=4),
-    output_types=(0, 0, 0),
-)
+@_sequence("LSTMSequence", lengths=3, gates=4, flops=count_recurrent(pointwise=13, weights=4), output_types=(0, 0, 0))
 @compute_in_float32
 @describes_like(gru_sequence_5)
 def lstm_sequence_5(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -29,23 +30,11 @@ BoxEncoding = Literal["corner", "center"]
 OverlapFunction = Callable[[Array, Array], Array]
 I64 = ELEMENT_TYPES["i64"]
 
+_suppression = partial(op, "NonMaxSuppression", scratch=3.25, kind="selection")
 
-@op(
-    "NonMaxSuppression",
-    since=5,
-    scratch=3.25,
-    kind="selection",
-    shape="infer_suppression",
-    output_types=("output_type", "f32", "output_type"),
-)
-@op(
-    "NonMaxSuppression",
-    since=9,
-    scratch=3.25,
-    kind="selection",
-    shape="infer_suppression",
-    output_types=("output_type", "f32", "output_type"),
-)
+
+@_suppression(since=5, shape="infer_suppression", output_types=("output_type", "f32", "output_type"))
+@_suppression(since=9, shape="infer_suppression", output_types=("output_type", "f32", "output_type"))
 def non_max_suppression_5(
     boxes: Array,
     scores: Array,
@@ -117,22 +106,8 @@ def non_max_suppression_5(
     )
 
 
-@op(
-    "NonMaxSuppression",
-    since=3,
-    scratch=3.25,
-    kind="selection",
-    shape="infer_padded_suppression_per_image",
-    output_types=("output_type",),
-)
-@op(
-    "NonMaxSuppression",
-    since=4,
-    scratch=3.25,
-    kind="selection",
-    shape="infer_padded_suppression",
-    output_types=("output_type",),
-)
+@_suppression(since=3, shape="infer_padded_suppression_per_image", output_types=("output_type",))
+@_suppression(since=4, shape="infer_padded_suppression", output_types=("output_type",))
 @describes_like(non_max_suppression_5)
 def non_max_suppression_3(
     boxes: Array,
@@ -169,14 +144,7 @@ def non_max_suppression_3(
     return selected
 
 
-@op(
-    "NonMaxSuppression",
-    since=1,
-    scratch=3.25,
-    kind="selection",
-    shape="infer_padded_suppression_per_image",
-    output_types=("i64",),
-)
+@_suppression(since=1, shape="infer_padded_suppression_per_image", output_types=("i64",))
 @describes_like(non_max_suppression_5)
 def non_max_suppression_1(
     boxes: Array,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -19,25 +20,19 @@ __all__ = ["topk_1", "topk_11"]
 Mode = Literal["min", "max"]
 Sort = Literal["none", "value", "index"]
 
+_top_k = partial(
+    op,
+    "TopK",
+    scratch=5.25,
+    kind="selection",
+    shape="infer_top_k",
+    shaped_by=(1,),
+    output_types=(0, "index_element_type"),
+)
 
-@op(
-    "TopK",
-    since=1,
-    scratch=5.25,
-    kind="selection",
-    shape="infer_top_k",
-    shaped_by=(1,),
-    output_types=(0, "index_element_type"),
-)
-@op(
-    "TopK",
-    since=3,
-    scratch=5.25,
-    kind="selection",
-    shape="infer_top_k",
-    shaped_by=(1,),
-    output_types=(0, "index_element_type"),
-)
+
+@_top_k(since=1)
+@_top_k(since=3)
 @compute_in_float32
 def topk_1(
     data: Array,
@@ -88,15 +83,7 @@ def topk_1(
     return np.moveaxis(values, -1, axis), np.moveaxis(indices, -1, axis).astype(index_element_type.dtype)
 
 
-@op(
-    "TopK",
-    since=11,
-    scratch=5.25,
-    kind="selection",
-    shape="infer_top_k",
-    shaped_by=(1,),
-    output_types=(0, "index_element_type"),
-)
+@_top_k(since=11)
 @describes_like(topk_1)
 def topk_11(
     data: Array,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from irrun.errors import InputError
@@ -19,8 +21,10 @@ from irrun.text.words import encode_rows, read_vocabulary
 
 __all__ = ["bpe_tokenizer", "trie_tokenizer", "unigram_tokenizer", "vocab_encoder", "wordpiece_tokenizer"]
 
+_tokenizer = partial(op, opset="extension", shape="infer_ragged_tokens", flops=0, output_types=("i32", "i32", "i32"))
 
-@op("BPETokenizer", opset="extension", shape="infer_ragged_tokens", flops=0, output_types=("i32", "i32", "i32"))
+
+@_tokenizer("BPETokenizer")
 def bpe_tokenizer(
     row_begins: Array,
     row_ends: Array,
@@ -98,7 +102,7 @@ def _build_bpe(*inputs: Array | str | bool) -> BytePairEncoder:
     )
 
 
-@op("WordpieceTokenizer", opset="extension", shape="infer_ragged_tokens", flops=0, output_types=("i32", "i32", "i32"))
+@_tokenizer("WordpieceTokenizer")
 @describes_like(bpe_tokenizer)
 def wordpiece_tokenizer(
     row_begins: Array,
@@ -142,7 +146,7 @@ def _build_wordpiece(
     return WordPieceEncoder(read_vocabulary(begins, ends, chars), prefix, max_bytes, unknown)
 
 
-@op("UnigramTokenizer", opset="extension", shape="infer_ragged_tokens", flops=0, output_types=("i32", "i32", "i32"))
+@_tokenizer("UnigramTokenizer")
 @describes_like(wordpiece_tokenizer)
 def unigram_tokenizer(
     row_begins: Array,
@@ -237,7 +241,7 @@ def _build_vocabulary(begins: Array, ends: Array, chars: Array, values: Array) -
     return dict(zip(reversed(tokens), reversed(ids), strict=True))
 
 
-@op("TrieTokenizer", opset="extension", shape="infer_ragged_tokens", flops=0, output_types=("i32", "i32", "i32"))
+@_tokenizer("TrieTokenizer")
 def trie_tokenizer(
     row_begins: Array,
     row_ends: Array,

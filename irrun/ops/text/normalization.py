@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -27,15 +28,12 @@ _REWRITTEN_PATTERNS = {
     "(^)(.+)": r"(^)([\s\S])",
 }
 
-
-@op(
-    "RegexNormalization",
-    opset="extension",
-    scratch=18,
-    shape="infer_normalized_strings",
-    flops=0,
-    output_types=("i32", "i32", "u8"),
+_normalization = partial(
+    op, opset="extension", scratch=2, shape="infer_normalized_strings", flops=0, output_types=("i32", "i32", "u8")
 )
+
+
+@_normalization("RegexNormalization", scratch=18)
 def regex_normalization(
     begins: Array, ends: Array, chars: Array, *rest: Array, global_replace: bool = True
 ) -> tuple[Array, ...]:
@@ -78,14 +76,7 @@ def regex_normalization(
     return strings if skips is None else (*strings, skips)
 
 
-@op(
-    "CharsMapNormalization",
-    opset="extension",
-    scratch=2,
-    shape="infer_normalized_strings",
-    flops=0,
-    output_types=("i32", "i32", "u8"),
-)
+@_normalization("CharsMapNormalization")
 def chars_map_normalization(
     begins: Array,
     ends: Array,
@@ -139,14 +130,7 @@ def _parse_map(charsmap: Array, *spaces: bool) -> Normalizer:
     return parse_normalizer(read_text("the map", charsmap), *spaces)
 
 
-@op(
-    "CaseFold",
-    opset="extension",
-    scratch=2,
-    shape="infer_normalized_strings",
-    flops=0,
-    output_types=("i32", "i32", "u8"),
-)
+@_normalization("CaseFold")
 def case_fold(
     begins: Array,
     ends: Array,
@@ -183,14 +167,7 @@ def case_fold(
     return normalize_strings(begins, ends, chars, skips, get_normalizer("identity", True).normalize)
 
 
-@op(
-    "NormalizeUnicode",
-    opset="extension",
-    scratch=2,
-    shape="infer_normalized_strings",
-    flops=0,
-    output_types=("i32", "i32", "u8"),
-)
+@_normalization("NormalizeUnicode")
 def normalize_unicode(
     begins: Array,
     ends: Array,
@@ -220,14 +197,7 @@ def normalize_unicode(
     return normalize_strings(begins, ends, chars, skips, get_normalizer(normalization_form, False).normalize)
 
 
-@op(
-    "UTF8Validate",
-    opset="extension",
-    scratch=2,
-    shape="infer_normalized_strings",
-    flops=0,
-    output_types=("i32", "i32", "u8"),
-)
+@_normalization("UTF8Validate")
 def utf8_validate(begins: Array, ends: Array, chars: Array, *, replace_mode: bool = False) -> tuple[Array, ...]:
     """Remove or replace what is not UTF-8.
 
