@@ -123,6 +123,7 @@ def fully_connected_quantized_legacy(
 
 
 @_fully_connected("FullyConnectedQuantized")
+@describes_like(fully_connected_compressed)
 def fully_connected_quantized(
     X: Array,
     W: Array,
@@ -140,10 +141,6 @@ def fully_connected_quantized(
 
     Args:
         X: Any quantized type, shape [..., I].
-        W: As for FullyConnectedCompressed.
-        bias: As for FullyConnectedCompressed.
-        weight_scales: As for FullyConnectedCompressed.
-        weight_zero_points: As for FullyConnectedCompressed.
         input_scales: Numeric, one value, or the shape of `X` with axes shortened to one value or to one value per group
             of neighbors.
         input_zero_points: Numeric, as `input_scales`; ignored if omitted or empty.
@@ -176,6 +173,7 @@ def fully_connected_quantized(
     flops=2,
     index_range=get_gather_range,
 )
+@describes_like(gather_7)
 def gather_compressed(
     data: Array,
     indices: Array,
@@ -189,12 +187,9 @@ def gather_compressed(
 
     Args:
         data: Any quantized type, any shape.
-        indices: As for Gather-8.
-        axis: As for Gather-8.
         decompression_scale: Numeric, one value, or the shape of `data` with axes shortened to one value or to one
             value per group of neighbors.
         decompression_zero_point: Numeric, as `decompression_scale`; ignored if omitted or empty.
-        batch_dims: As for Gather-8.
 
     Returns:
         The shape of the result of Gather-8, the type of `decompression_scale`.

@@ -10,6 +10,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.checks import check_rank, check_shape
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.output_type import convert_to_output_type
@@ -59,6 +60,7 @@ def gather_matmul(A: Array, B: Array, indices: Array, bias: Array | None = None)
 
 
 @op("GatherMatmulCompressed", opset="extension", kind="product", shape="infer_gathered_product", flops=_count_gathered)
+@describes_like(gather_matmul)
 def gather_matmul_compressed(
     A: Array,
     B: Array,
@@ -70,18 +72,9 @@ def gather_matmul_compressed(
     """Compute GatherMatmul with the matrices `(B - weight_zero_points) * weight_scales`.
 
     Args:
-        A: As for GatherMatmul.
         B: Any quantized type, shape [experts, N, K] or [experts, N, groups, K / groups].
-        indices: As for GatherMatmul.
-        bias: As for GatherMatmul.
         weight_scales: Numeric, shape [experts, N, 1] or [experts, N, groups], also with a last axis of one value.
         weight_zero_points: Numeric, as `weight_scales`; ignored if omitted or empty.
-
-    Returns:
-        As for GatherMatmul.
-
-    Raises:
-        InputError: As for GatherMatmul.
 
     Spec:
         Defined by ov_ops/gather_matmul_compressed.hpp
@@ -188,6 +181,7 @@ def moe(
 
 
 @op("MOECompressed", opset="extension", kind="product", shape="infer_experts", flops=_count_compressed_experts)
+@describes_like(moe)
 def moe_compressed(
     hidden_states: Array,
     routing_weights: Array,
@@ -212,17 +206,9 @@ def moe_compressed(
     """Compute MOE with the weights `(w - zero_point) * scale`.
 
     Args:
-        hidden_states: As for MOE.
-        routing_weights: As for MOE.
-        router_topk_output_indices: As for MOE.
         weights: For gemm3_swiglu G, its scale and zero point, U, its scale and zero point, D, its scale and zero point.
             Zero points are empty if `has_zp` is false. Else W, its scale, a, D, its scale and b, with zero points after
             scales if `has_zp` is true. Weights may have an axis of groups before the last one.
-        expert_type: As for MOE.
-        expert_alpha: As for MOE.
-        expert_beta: As for MOE.
-        gate_idx: As for MOE.
-        activation_type: As for MOE.
         hidden_size: H, which has no influence, like all of the following except `has_zp` and `out_type`.
         inter_size: I, or 2 * I for gemm2_bias_swiglu_clamp.
         num_expert: The number of experts.

@@ -10,6 +10,7 @@ import numpy as np
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_scalar
+from irrun.ops._support.docstrings import describes_like
 from irrun.ops._support.nms import SortResultType
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
@@ -35,6 +36,7 @@ _class_suppression = partial(
 
 
 @op("NonMaxSuppressionIEInternal", opset="ie_internal_opset", kind="selection", shape="infer_suppression")
+@describes_like(non_max_suppression_5)
 def non_max_suppression_ie_internal(
     boxes: Array,
     scores: Array,
@@ -52,12 +54,8 @@ def non_max_suppression_ie_internal(
     """Run NonMaxSuppression-9, or NMSRotated-13 if `rotation` is not 0, with outputs of static shapes.
 
     Args:
-        boxes: As for NonMaxSuppression-9.
-        scores: As for NonMaxSuppression-9.
-        max_output_boxes_per_class: As for NonMaxSuppression-9.
-        iou_threshold: As for NonMaxSuppression-9.
-        score_threshold: As for NonMaxSuppression-9.
-        soft_nms_sigma: As for NonMaxSuppression-9.
+        boxes: Floating-point, shape [N, boxes, 4]: two opposite corners, or the center and the sides if
+            `center_point_box` is true. Shape [N, boxes, 5] with an angle in radians after them if `rotation` is not 0.
         center_point_box: Whether boxes are centers and sizes instead of corners.
         sort_result_descending: Whether all selected boxes are sorted by score.
         output_type: Type of the indices and of the number.
@@ -68,9 +66,6 @@ def non_max_suppression_ie_internal(
         The selected indices and scores, shape [min(boxes, max_output_boxes_per_class) * classes * batches, 3] each,
         padded with -1, and their number, shape [1]. A negative number of boxes per class means no limit, as in the
         reference implementation of NonMaxSuppression.
-
-    Raises:
-        InputError: As for NonMaxSuppression-9.
 
     Spec:
         Defined by ov_ops/nms_ie_internal.hpp; the CPU plugin's non_max_suppression.cpp defines the padding
@@ -100,6 +95,7 @@ def non_max_suppression_ie_internal(
 
 
 @_class_suppression("MatrixNms")
+@describes_like(matrix_nms_8)
 def matrix_nms_static(
     boxes: Array,
     scores: Array,
@@ -118,26 +114,8 @@ def matrix_nms_static(
 ) -> tuple[Array, Array, Array]:
     """Run MatrixNms-8 with outputs of static shapes.
 
-    Args:
-        boxes: As for MatrixNms-8.
-        scores: As for MatrixNms-8.
-        sort_result_type: As for MatrixNms-8.
-        sort_result_across_batch: As for MatrixNms-8.
-        output_type: As for MatrixNms-8.
-        score_threshold: As for MatrixNms-8.
-        nms_top_k: As for MatrixNms-8.
-        keep_top_k: As for MatrixNms-8.
-        background_class: As for MatrixNms-8.
-        decay_function: As for MatrixNms-8.
-        gaussian_sigma: As for MatrixNms-8.
-        post_threshold: As for MatrixNms-8.
-        normalized: As for MatrixNms-8.
-
     Returns:
         The outputs of MatrixNms-8, with the rows of each batch padded with -1.
-
-    Raises:
-        InputError: As for MatrixNms-8.
 
     Spec:
         Defined by ov_ops/nms_static_shape_ie.hpp; the CPU plugin's matrix_nms.cpp defines the padding
@@ -164,6 +142,7 @@ def matrix_nms_static(
 
 @_class_suppression("MulticlassNms")
 @_class_suppression("MulticlassNmsIEInternal")
+@describes_like(multiclass_nms_8)
 def multiclass_nms_static(
     boxes: Array,
     scores: Array,
@@ -182,26 +161,8 @@ def multiclass_nms_static(
 ) -> tuple[Array, Array, Array]:
     """Run MulticlassNms-9 with outputs of static shapes.
 
-    Args:
-        boxes: As for MulticlassNms-9.
-        scores: As for MulticlassNms-9.
-        roisnum: As for MulticlassNms-9.
-        sort_result_type: As for MulticlassNms-9.
-        sort_result_across_batch: As for MulticlassNms-9.
-        output_type: As for MulticlassNms-9.
-        iou_threshold: As for MulticlassNms-9.
-        score_threshold: As for MulticlassNms-9.
-        nms_top_k: As for MulticlassNms-9.
-        keep_top_k: As for MulticlassNms-9.
-        background_class: As for MulticlassNms-9.
-        nms_eta: As for MulticlassNms-9.
-        normalized: As for MulticlassNms-9.
-
     Returns:
         The outputs of MulticlassNms-9, with the rows of each batch padded with -1.
-
-    Raises:
-        InputError: As for MulticlassNms-9.
 
     Spec:
         Defined by ov_ops/multiclass_nms_ie_internal.hpp; the CPU plugin's multiclass_nms.cpp defines the padding
@@ -257,6 +218,7 @@ def _pad_batches(outputs: tuple[Array, Array, Array], length: int) -> tuple[Arra
     shape="infer_static_proposals",
     output_types=(0, 0, "roi_num_type"),
 )
+@describes_like(generate_proposals_9)
 def generate_proposals_ie_internal(
     im_info: Array,
     anchors: Array,
@@ -273,25 +235,9 @@ def generate_proposals_ie_internal(
 ) -> tuple[Array, Array, Array]:
     """Run GenerateProposals-9 with outputs of static shapes.
 
-    Args:
-        im_info: As for GenerateProposals-9.
-        anchors: As for GenerateProposals-9.
-        deltas: As for GenerateProposals-9.
-        scores: As for GenerateProposals-9.
-        min_size: As for GenerateProposals-9.
-        nms_threshold: As for GenerateProposals-9.
-        pre_nms_count: As for GenerateProposals-9.
-        post_nms_count: As for GenerateProposals-9.
-        normalized: As for GenerateProposals-9.
-        nms_eta: As for GenerateProposals-9.
-        roi_num_type: As for GenerateProposals-9.
-
     Returns:
         Boxes [N * post_nms_count, 4] and scores [N * post_nms_count] of all images one after another, then 0,
         and the number of boxes of each image, [N].
-
-    Raises:
-        InputError: As for GenerateProposals-9.
 
     Spec:
         Defined by ov_ops/generate_proposals_ie_internal.hpp; the GPU plugin's generate_proposals_ref.cl defines the
