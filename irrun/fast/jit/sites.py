@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from irrun.fast.reduction import read_axes
 from irrun.fast.specialization import CallSite, specialize
 from irrun.fast.support import F32
 
+if TYPE_CHECKING:
+    from irrun.fast.jit.detections import DetectionKernel
+
 __all__ = ["SITES", "SiteKernel", "create_kernel"]
 
 #: Minimum number of elements for compiled means.
@@ -28,7 +31,9 @@ MIN_REDUCED_SIZE = 1 << 11
 #: Minimum number of elements for compiled rotations, and maximum number of shifts.
 MIN_ROTATED_SIZE, MAX_SHIFT = 1 << 14, 1 << 31
 
-SiteKernel: TypeAlias = ConcatKernel | GroupNormalizationKernel | InterpolateKernel | MeanKernel | RotationKernel
+SiteKernel: TypeAlias = (
+    "ConcatKernel | DetectionKernel | GroupNormalizationKernel | InterpolateKernel | MeanKernel | RotationKernel"
+)
 #: The declared shapes of inputs and outputs, or None if the rank is unknown. Dynamic dimensions are None.
 Shapes = Sequence[Sequence[Any] | None]
 
@@ -37,7 +42,7 @@ def _is_static(shape: Sequence[Any] | None) -> bool:
     return shape is not None and None not in shape
 
 
-Creator = Callable[[CallSite, Shapes], SiteKernel | None]
+Creator: TypeAlias = "Callable[[CallSite, Shapes], SiteKernel | None]"
 #: Operation type -> the function that creates the kernel of a call site in f32.
 SITES: dict[str, Creator] = {}
 
@@ -94,6 +99,26 @@ def _create_rotation(site: CallSite, shapes: Shapes) -> RotationKernel | None:
     if len(shape) - 1 in numbers or len(set(numbers)) < len(numbers) or max(map(abs, shifts), default=0) > MAX_SHIFT:
         return None
     return RotationKernel(dict(zip(numbers, shifts, strict=True)))
+
+
+@creates("DetectionOutput")
+def _create_detection(site: CallSite, shapes: Shapes) -> DetectionKernel | None:
+    """Create a kernel for the versions of the specification; the first one states the number of classes, too."""
+    from irrun.fast.jit.detections import DetectionKernel
+    from irrun.ops.detection.detection_output import DetectionSettings
+
+    known = {a.name: a.default for a in site.operation.attributes if not a.required} | dict(site.attributes)
+    classes = known.pop("num_classes", None)
+    scores, priors = shapes[1], shapes[2]
+    if classes is not None:
+        prior_size = 4 if known["normalized"] else 5
+        if not _is_static(scores) or not _is_static(priors):
+            return None
+        if tuple(scores or ())[-1:] != (tuple(priors or (0,))[-1] // prior_size * classes,):
+            return None
+    kernel = DetectionKernel(DetectionSettings(**known), site.constants, site.is_absent)
+    kernel.prepare(())
+    return kernel
 
 
 @creates("GroupNormalization")

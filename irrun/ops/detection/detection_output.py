@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,9 +17,33 @@ from irrun.ops._support.nms import suppress_overlapping
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.registry import op
 
-__all__ = ["detection_output_1", "detection_output_8"]
+__all__ = ["DetectionSettings", "compute_detections", "detection_output_1", "detection_output_8"]
 
 CodeType = Literal["caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"]
+#: Returns the positions of the selected boxes for boxes [n, 4] in descending order of score, their areas, and the
+#: intersection over union above which a box is suppressed.
+Suppression = Callable[[Array, Array, "np.floating[Any]"], Array]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionSettings:
+    """The attributes of DetectionOutput-8, which its function describes."""
+
+    keep_top_k: list[int]
+    nms_threshold: float
+    background_label_id: int
+    top_k: int
+    variance_encoded_in_target: bool
+    code_type: CodeType
+    share_location: bool
+    confidence_threshold: float
+    clip_after_nms: bool
+    clip_before_nms: bool
+    decrease_label_id: bool
+    normalized: bool
+    input_height: int
+    input_width: int
+    objectness_score: float
 
 
 @op("DetectionOutput", since=8, scratch=1.75, kind="selection", shape="infer_detection_output")
@@ -85,60 +111,24 @@ def detection_output_8(
     Spec:
         DetectionOutput-8
     """
-    prior_size = 4 if normalized else 5
-    priors, classes, location_classes = _check_shapes(
-        box_logits, class_preds, proposals, prior_size, share_location, variance_encoded_in_target
+    settings = DetectionSettings(
+        keep_top_k=keep_top_k,
+        nms_threshold=nms_threshold,
+        background_label_id=background_label_id,
+        top_k=top_k,
+        variance_encoded_in_target=variance_encoded_in_target,
+        code_type=code_type,
+        share_location=share_location,
+        confidence_threshold=confidence_threshold,
+        clip_after_nms=clip_after_nms,
+        clip_before_nms=clip_before_nms,
+        decrease_label_id=decrease_label_id,
+        normalized=normalized,
+        input_height=input_height,
+        input_width=input_width,
+        objectness_score=objectness_score,
     )
-    images, dtype = box_logits.shape[0], box_logits.dtype
-    scores = upcast(class_preds).reshape(images, priors, classes)
-    logits = _group_by_class(upcast(box_logits), images, priors, location_classes)
-    anchors = upcast(proposals).astype(logits.dtype, copy=False)
-    boxes = anchors[:, 0].reshape(-1, 1, priors, prior_size)[..., -4:]
-    variances = None
-    if not variance_encoded_in_target:
-        variances = anchors[:, 1, : priors * 4].reshape(-1, 1, priors, 4)
-    size = None if normalized else np.array([input_width, input_height] * 2, logits.dtype)
-
-    if aux_class_preds is not None and aux_box_preds is not None:
-        is_background = upcast(aux_class_preds).reshape(images, priors, 2)[..., 1] < np.float32(objectness_score)
-        background_scores = (np.arange(classes) == background_label_id).astype(scores.dtype)
-        scores = np.where(is_background[..., None], background_scores, scores)
-        aux_logits = _group_by_class(upcast(aux_box_preds), images, priors, location_classes)
-        boxes = _decode(boxes, variances, aux_logits, code_type, size)
-        if clip_before_nms:
-            boxes = clip_to_unit(boxes)
-    decoded = _decode(boxes, variances, logits, code_type, size)
-    if clip_before_nms:
-        decoded = clip_to_unit(decoded)
-
-    keep = keep_top_k[0] if keep_top_k else -1
-    limit = _compute_limit(keep, top_k, priors, classes)
-    check_allocation((images, limit, 7), dtype)
-    find_candidates = _find_candidates_as_mxnet if decrease_label_id else _find_candidates_as_caffe
-    parts = [np.zeros((0, 7), scores.dtype)]
-    for image in within_time(range(images)):
-        labels, indices = find_candidates(scores[image], np.float32(confidence_threshold), background_label_id, top_k)
-        selected = _suppress_by_class(decoded[image], labels, indices, np.float32(nms_threshold))
-        labels, indices = labels[selected], indices[selected]
-        confidence = scores[image, indices, labels]
-        if -1 < keep < len(labels):
-            best = np.lexsort((indices, -confidence))[:keep]
-            best = best[np.argsort(labels[best], kind="stable")]
-            labels, indices, confidence = labels[best], indices[best], confidence[best]
-        rows = np.empty((len(labels), 7), scores.dtype)
-        rows[:, 0] = image
-        rows[:, 1] = labels - 1 if decrease_label_id else labels
-        rows[:, 2] = confidence
-        rows[:, 3:] = decoded[image, 0 if share_location else labels, indices]
-        parts.append(rows)
-    detections = np.concatenate(parts)
-    if clip_after_nms:
-        detections[:, 3:] = clip_to_unit(detections[:, 3:])
-    result = np.zeros((1, 1, images * limit, 7), dtype)
-    result[0, 0, : len(detections)] = detections
-    if len(detections) < images * limit:
-        result[0, 0, len(detections), 0] = -1
-    return result
+    return compute_detections((box_logits, class_preds, proposals, aux_class_preds, aux_box_preds), settings)
 
 
 @op("DetectionOutput", since=1, scratch=1.75, kind="selection", shape="infer_detection_output")
@@ -211,6 +201,114 @@ def detection_output_1(
     )
 
 
+def compute_detections(
+    inputs: Sequence[Array | None], settings: DetectionSettings, suppress: Suppression = suppress_overlapping
+) -> Array:
+    """Compute the result of DetectionOutput-8.
+
+    Args:
+        inputs: Its inputs.
+        settings: Its attributes.
+        suppress: The suppression of boxes of a class.
+
+    Raises:
+        InputError: Shapes do not match.
+    """
+    box_logits, class_preds, proposals, aux_class_preds, aux_box_preds = inputs
+    assert box_logits is not None
+    assert class_preds is not None
+    assert proposals is not None
+    s = settings
+    priors, classes, location_classes = _check_shapes(
+        box_logits,
+        class_preds,
+        proposals,
+        4 if s.normalized else 5,
+        s.share_location,
+        s.variance_encoded_in_target,
+    )
+    images, dtype = box_logits.shape[0], box_logits.dtype
+    scores = upcast(class_preds).reshape(images, priors, classes)
+    logits = [_group_by_class(upcast(box_logits), images, priors, location_classes)]
+    if aux_class_preds is not None and aux_box_preds is not None:
+        is_background = upcast(aux_class_preds).reshape(images, priors, 2)[..., 1] < np.float32(s.objectness_score)
+        background_scores = (np.arange(classes) == s.background_label_id).astype(scores.dtype)
+        scores = np.where(is_background[..., None], background_scores, scores)
+        logits.insert(0, _group_by_class(upcast(aux_box_preds), images, priors, location_classes))
+    anchors = upcast(proposals).astype(logits[-1].dtype, copy=False)
+
+    keep = s.keep_top_k[0] if s.keep_top_k else -1
+    limit = _compute_limit(keep, s.top_k, priors, classes)
+    check_allocation((images, limit, 7), dtype)
+    find_candidates = _find_candidates_as_mxnet if s.decrease_label_id else _find_candidates_as_caffe
+    parts = [np.zeros((0, 7), scores.dtype)]
+    for image in within_time(range(images)):
+        labels, indices = find_candidates(
+            scores[image], np.float32(s.confidence_threshold), s.background_label_id, s.top_k
+        )
+        boxes = _CandidateBoxes(
+            anchors[image if len(anchors) > 1 else 0], [x[image] for x in logits], settings, labels, indices
+        )
+        selected = _suppress_by_class(boxes, labels, np.float32(s.nms_threshold), suppress)
+        confidence = scores[image, indices[selected], labels[selected]]
+        if -1 < keep < len(selected):
+            best = np.lexsort((indices[selected], -confidence))[:keep]
+            best = best[np.argsort(labels[selected[best]], kind="stable")]
+            selected, confidence = selected[best], confidence[best]
+        rows = np.empty((len(selected), 7), scores.dtype)
+        rows[:, 0] = image
+        rows[:, 1] = labels[selected] - 1 if s.decrease_label_id else labels[selected]
+        rows[:, 2] = confidence
+        rows[:, 3:] = boxes.get(selected)
+        parts.append(rows)
+    detections = np.concatenate(parts)
+    if s.clip_after_nms:
+        detections[:, 3:] = clip_to_unit(detections[:, 3:])
+    result = np.zeros((1, 1, images * limit, 7), dtype)
+    result[0, 0, : len(detections)] = detections
+    if len(detections) < images * limit:
+        result[0, 0, len(detections), 0] = -1
+    return result
+
+
+class _CandidateBoxes:
+    """The decoded boxes of the candidates of an image: of these alone, or of all priors if there are many candidates.
+
+    Args:
+        anchors: The priors and their variances, [1 or 2, priors * (4 or 5)].
+        logits: The predictions that are applied one after another, each [location classes, priors, 4].
+        settings: The attributes.
+        labels: The classes of the candidates.
+        indices: Their priors.
+    """
+
+    def __init__(
+        self, anchors: Array, logits: Sequence[Array], settings: DetectionSettings, labels: Array, indices: Array
+    ) -> None:
+        s = settings
+        location_classes, priors, _ = logits[0].shape
+        own_labels = labels if location_classes > 1 else np.zeros_like(labels)
+        #: The place of each candidate in the decoded boxes.
+        self._places: tuple[Array, ...] = (own_labels, indices)
+        boxes = anchors[0].reshape(priors, -1)[:, -4:]
+        variances = None if s.variance_encoded_in_target else anchors[1, : priors * 4].reshape(priors, 4)
+        if len(indices) < location_classes * priors:
+            boxes = boxes[indices]
+            variances = None if variances is None else variances[indices]
+            logits = [x[own_labels, indices] for x in logits]
+            self._places = (np.arange(len(indices)),)
+        size = None if s.normalized else np.array([s.input_width, s.input_height] * 2, logits[0].dtype)
+        for deltas in logits:
+            boxes = _decode(boxes, variances, deltas, s.code_type, size)
+            if s.clip_before_nms:
+                boxes = clip_to_unit(boxes)
+        self._boxes = boxes
+
+    def get(self, candidates: Array) -> Array:
+        """Return the boxes of some candidates, [n, 4]."""
+        return np.asarray(self._boxes[tuple([place[candidates] for place in self._places])])
+
+
 def _check_shapes(
     box_logits: Array,
     class_preds: Array,
@@ -277,17 +375,16 @@ def _compute_limit(keep_top_k: int, top_k: int, priors: int, classes: int) -> in
 
 def _find_candidates_as_caffe(scores: Array, threshold: np.float32, background: int, top_k: int) -> tuple[Array, Array]:
     """Return labels and priors above the threshold, at most `top_k` per class, by class and descending score."""
-    labels, indices = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    is_above = scores > threshold
-    for label in np.flatnonzero(is_above.any(axis=0)):
-        if label == background:
-            continue
-        candidates = np.flatnonzero(is_above[:, label])
-        candidates = candidates[np.argsort(-scores[candidates, label], kind="stable")]
-        candidates = candidates[:top_k] if top_k > -1 else candidates
-        labels.append(np.full(len(candidates), label))
-        indices.append(candidates)
-    return np.concatenate(labels), np.concatenate(indices)
+    positions = np.flatnonzero(scores > threshold)
+    indices, labels = np.divmod(positions, scores.shape[1])
+    is_object = labels != background
+    positions, indices, labels = positions[is_object], indices[is_object], labels[is_object]
+    order = np.lexsort((-scores.reshape(-1)[positions], labels))
+    labels, indices = labels[order], indices[order]
+    if top_k > -1:
+        ranks = np.arange(len(labels)) - np.searchsorted(labels, labels)
+        labels, indices = labels[ranks < top_k], indices[ranks < top_k]
+    return labels, indices
 
 
 def _find_candidates_as_mxnet(scores: Array, threshold: np.float32, background: int, top_k: int) -> tuple[Array, Array]:
@@ -305,11 +402,11 @@ def _find_candidates_as_mxnet(scores: Array, threshold: np.float32, background: 
     return labels[indices], indices
 
 
-def _suppress_by_class(boxes: Array, labels: Array, indices: Array, threshold: np.float32) -> Array:
+def _suppress_by_class(boxes: _CandidateBoxes, labels: Array, threshold: np.float32, suppress: Suppression) -> Array:
     """Return the positions of the candidates that do not overlap a better candidate of the same class too much."""
     selected = [np.zeros(0, np.int64)]
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
-        class_boxes = boxes[label if len(boxes) > 1 else 0, indices[members]]
-        selected.append(members[suppress_overlapping(class_boxes, compute_areas(class_boxes), threshold)])
+        class_boxes = boxes.get(members)
+        selected.append(members[suppress(class_boxes, compute_areas(class_boxes), threshold)])
     return np.concatenate(selected)
