@@ -1,4 +1,4 @@
-"""Activation functions and other functions of one value, of f32, in f32 and in place."""
+"""Activation functions and other functions of one f32 value, computed in f32 and in place."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def specialize_relu(site: CallSite) -> SpecializedKernel:
 
 @specializes("PRelu-1")
 def specialize_p_relu(site: CallSite) -> SpecializedKernel | None:
-    """Use max(x, slope x) for slopes in (0, 1], and the sum of both halves for others."""
+    """Use max(x, slope x) for slopes in (0, 1], and the sum of both halves for other slopes."""
     slope, call_plain = site.get_constant(1), site.call_plain
     if slope is None or slope.dtype != F32 or not np.isfinite(slope).all():
         return None

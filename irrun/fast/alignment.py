@@ -13,7 +13,7 @@ __all__ = ["align"]
 
 Array = np.ndarray[Any, Any]
 
-#: Copies by the memory, shape, strides and type of their originals, as long as something uses them.
+#: Maps the memory, shape, strides and type of originals to their copies, while something uses the copies.
 _copies: weakref.WeakValueDictionary[tuple[Any, ...], Array] = weakref.WeakValueDictionary()
 _lock = make_lock()
 
@@ -36,7 +36,7 @@ def align(array: Array) -> Array:
             copy = array.copy("K")
             copy.flags.writeable = False
             _copies[key] = copy
-            # The original stays alive as long as the copy, so that no other array gets its address.
+            # The copy keeps the original alive, so that no other array gets its address.
             weakref.finalize(copy, _release, array).atexit = False
     return copy
 

@@ -28,7 +28,7 @@ Ufunc = Callable[..., Any]
 
 
 def uses_numpy_broadcasting(site: CallSite) -> bool:
-    """Return whether NumPy's broadcasting implements the operation's."""
+    """Return whether NumPy's broadcasting implements the broadcasting of the operation."""
     return bool(site.attributes.get("auto_broadcast", "numpy") == "numpy")
 
 
@@ -41,7 +41,7 @@ def specialize_ufunc(
         site: The call site.
         ufunc: The ufunc, or a function of the same signature.
         dtypes: Types that the ufunc computes as the plain kernel does.
-        common: The most frequent one, which is checked first.
+        common: The most frequent type, which is checked first.
     """
     if not uses_numpy_broadcasting(site):
         return None
@@ -127,7 +127,7 @@ def specialize_logical_not(site: CallSite) -> SpecializedKernel:
 @specializes("Maximum-1", ufunc=np.maximum)
 @specializes("Minimum-1", ufunc=np.minimum)
 def specialize_extremum(site: CallSite, ufunc: Ufunc) -> SpecializedKernel | None:
-    """Call the ufunc. It propagates NaN, which is what the plain kernel does if only `a` can be NaN."""
+    """Call the ufunc. It propagates NaN, as the plain kernel does if only `a` can be NaN."""
     right = site.get_constant(1)
     if right is not None and not (right.dtype.kind == "f" and np.isnan(right).any()):
         return specialize_ufunc(site, ufunc, NATIVE)

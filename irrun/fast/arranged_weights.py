@@ -1,4 +1,4 @@
-"""Copies of compressed weights in groups, arranged so that products of a group read consecutive memory.
+"""Rearranged copies of grouped compressed weights, so that the products of a group read consecutive memory.
 
 Codes minus zero points are kept in i8, in transposed blocks of rows of the weights. Tiles of a block are decompressed
 in one pass, and the products of the groups are added up by scale. For few rows, this takes three quarters of the time
@@ -150,7 +150,7 @@ def _iterate_tiles(block: _Block, weights: ArrangedWeights, tile_size: int) -> I
 
     Args:
         block: The block.
-        weights: The weights that it belongs to.
+        weights: The weights that contain the block.
         tile_size: Maximum number of elements to decompress at a time, unless groups are longer.
 
     Yields:

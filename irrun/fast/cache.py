@@ -21,7 +21,7 @@ MIN_CAPACITY = 64
 def append_to_variable(past: Array, new: Array, *, axis: int, variable_id: str, variables: Variables) -> Array:
     """Concatenate the value of a variable and new elements in a buffer that has room for more.
 
-    If the value is a view of the beginning of the buffer, as after the previous run, only the new elements are
+    If the value is a view of the beginning of the buffer, as the previous run leaves it, only the new elements are
     written. Elements beyond the value are leftovers of a failed run.
 
     Args:
@@ -55,7 +55,7 @@ def append_to_reordered_variable(
         past: The value of the variable.
         order: Integers, shape [B]: indices of the first axis of `past`. If they are 0, 1, ..., nothing is copied.
         new: The type of `past` and its shape, except along the axis; the first dimension is B.
-        axis: The axis, not the first one.
+        axis: The axis; it is not the first axis.
         variable_id: Name of the variable.
         variables: The variables of the infer request.
 

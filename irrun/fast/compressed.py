@@ -1,4 +1,4 @@
-"""Products with weights that stay compressed in memory, and rows of such weights.
+"""Products with compressed weights, and rows of compressed weights, without decompressing all of them.
 
 Weights are decompressed tile by tile into a buffer that stays in the processor's cache. Since reading codes of
 8 bits takes a quarter of the time of reading f32 from memory, products of few rows are faster than with decompressed
@@ -59,7 +59,7 @@ def is_compressed_type(dtype: np.dtype[Any]) -> bool:
 
 @dataclass(eq=False, repr=False)
 class CompressedWeights:
-    """A matrix of weights `(codes - zero_point) * scale`, with the last two shared by groups of columns.
+    """A matrix of weights `(codes - zero_point) * scale`. Groups of columns share zero points and scales.
 
     Attributes:
         codes: Codes of an element type that `is_compressed_type` accepts, shape [N, K].
@@ -147,7 +147,7 @@ def decode(codes: Array, out: Array) -> None:
 def _decode_f16(codes: Array, out: Array) -> None:
     """Convert f16 to f32 by moving bits, five times as fast as NumPy. Infinities and NaN are not supported."""
     bits = out.view(np.int32)
-    np.copyto(bits, codes.view(np.int16))  # copies of the sign fill the high half
+    np.copyto(bits, codes.view(np.int16))  # the high half is filled with copies of the sign
     np.left_shift(bits, 13, out=bits)
     np.bitwise_and(bits, -0x70000001, out=bits)
     np.multiply(out, F16_FACTOR, out=out)

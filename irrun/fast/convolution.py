@@ -1,4 +1,4 @@
-"""Convolution of f32 with constant filters: the shapes choose the method when data of a shape first arrives."""
+"""Convolution of f32 with constant filters: the method is chosen when data of a shape first arrives."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class ConvolutionKernel:
         filters: f32, shape [GROUPS, C_OUT, C_IN, kernel...].
         attributes: The attributes of Convolution.
         packed: The memory limit for prepared filters.
-        chain: The operations after it; the result of the convolution is the running value.
+        chain: The operations after the convolution, whose result is the running value.
 
     Attributes:
         filters: See above.

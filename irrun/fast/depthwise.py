@@ -34,9 +34,9 @@ MAX_SEGMENT_WIDTH = 16
 #: The same for windows of up to MAX_NARROW_HEIGHT rows if the matrices of wider segments would take more bytes than
 #: MAX_WIDE_BANDS: matrices of half the width take a third. There are more calls, but fewer reads from beyond the cache.
 NARROW_SEGMENT_WIDTH, MAX_NARROW_HEIGHT, MAX_WIDE_BANDS = 8, 3, 3 << 18
-#: Rows of at most this many results are always computed by banded products.
+#: Rows of at most this many results always use banded products.
 MAX_SHORT_WIDTH = 11
-#: Longer rows are if there are enough rows, windows are not too wide, and sums of a channel stay in the cache.
+#: Longer rows use them if there are enough rows, windows are not too wide, and the sums of a channel fit in the cache.
 MIN_BANDED_HEIGHT, MAX_BAND_ROWS, MAX_BANDED_POSITIONS = 6, 64, 1 << 14
 #: Products of elements per nanosecond, for estimates.
 PRODUCT_RATE = 3
@@ -88,7 +88,7 @@ class _DepthwiseMethod:
 
 
 class TapMethod(_DepthwiseMethod):
-    """Depthwise convolution by adding up the products of all elements of the windows.
+    """Depthwise convolution that adds up the products of all elements of the windows.
 
     The padded data is divided into phases, one per remainder of the row and the column by the strides. In a phase, all
     windows of a channel are consecutive, so that a product of one element of the filter runs over a long contiguous

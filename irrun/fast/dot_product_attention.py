@@ -60,7 +60,7 @@ METHODS = (
 
 @specializes("ScaledDotProductAttention-13")
 def specialize_attention(site: CallSite) -> SpecializedKernel | None:
-    """Compute by blocks if there is no sink."""
+    """Compute attention in blocks, unless it has a sink."""
     choice = choose_method(METHODS, site)
     site.set_choice(choice)
     kernel: SpecializedKernel | None = choice.entry.create(site)
@@ -94,7 +94,7 @@ def attend(query: Array, key: Array, value: Array, mask: Array | None, factor: f
         is_causal: Whether position l attends only to positions up to l.
 
     Returns:
-        Shape [..., H, L, Ev]. If the heads of the query are stored side by side, the heads of the result are too.
+        Shape [..., H, L, Ev]. Heads are stored side by side if the heads of the query are.
     """
     *lead, heads, length, size = query.shape
     key_length, value_size = value.shape[-2:]
@@ -131,7 +131,7 @@ def attend(query: Array, key: Array, value: Array, mask: Array | None, factor: f
 def _convert_mask(mask: Array, shape: tuple[int, ...]) -> Array | None:
     """Return a mask of f32 that is broadcast to a shape, or None if it has no effect.
 
-    Exporters pass a scalar of 0 where the scale requires a mask before it.
+    Exporters pass a scalar 0 as the mask if they need the scale, which is the next input.
     """
     if mask.size == 1 and mask.dtype is F32 and not mask.any():
         return None

@@ -178,7 +178,7 @@ class BoundChain:
 
     Args:
         chain: The chain.
-        inputs: f32, as many as the chain has. The first one is not needed if blocks are computed in place.
+        inputs: f32, the inputs of the chain. Input 0 is not needed if blocks are computed in place.
         shape: Shape of the result.
         axes: The collapsed shape. By default, axes are merged wherever the layout of all operands allows it.
     """
@@ -220,7 +220,7 @@ class BoundChain:
                 steps[position + 1 :] = self.shape[position + 1 :]
                 break
 
-        # A recursive function would be part of a reference cycle, and keep the operands in memory.
+        # A recursive function would create a reference cycle and keep the operands in memory.
         parts = [
             [slice(start, min(start + step, length)) for start in range(0, length, step)]
             for length, step in zip(self.shape, steps, strict=True)
@@ -231,7 +231,7 @@ class BoundChain:
         """Compute one block.
 
         Args:
-            block: The destination of the result. It holds the running value, unless the constructor got it.
+            block: The destination of the result. It contains the running value, unless the constructor received it.
             index: The slices of the block in the collapsed shape.
         """
         inputs = [block if v is None else v[index] if v.ndim else v for v in self._inputs]

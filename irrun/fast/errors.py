@@ -6,7 +6,7 @@ __all__ = ["REFUSALS", "NoKernelError"]
 
 
 class NoKernelError(Exception):
-    """There is no fast kernel for a case, and other kernels compute it. The text gives the reason."""
+    """No fast kernel supports a case, so another kernel computes it. The text gives the reason."""
 
 
 #: Exceptions of preparing a kernel: there is none, or the plain kernel refuses the shapes with a message when

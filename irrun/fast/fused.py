@@ -13,8 +13,7 @@ from irrun.fast.specialization import CallSite, load_specializers, specialize
 __all__ = ["FusedKernel", "fuse", "fuses"]
 
 Array = np.ndarray[Any, Any]
-#: Returns a kernel for a site's operation and the chain after it, or None if there is none better
-#: than `FusedKernel`.
+#: Returns a kernel for a site's operation and the chain after it, or None if `FusedKernel` is best.
 Fuser = Callable[[CallSite, ElementwiseChain], Callable[..., Any] | None]
 _fusers: dict[str, Fuser] = {}
 

@@ -1,4 +1,4 @@
-"""GatherTree on integers: all beams of all batches are followed by one call per step."""
+"""GatherTree on integers: one call per step follows all beams of all batches."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _gather_tree(step_ids: Array, parent_ids: Array, max_seq_len: Array, end_tok
     if used.size and (int(used.min()) < 0 or int(used.max()) >= beams):
         is_invalid = ((used < 0) | (used >= beams)).reshape(max_time - 1, count)
         if is_past_end is None or (is_invalid & ~is_past_end[1:]).any():
-            return None  # it is an error only if a beam leads there
+            return None  # an error only if a beam leads there
     if is_past_end is not None:
         np.copyto(parents, own, where=is_past_end)
 

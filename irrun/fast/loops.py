@@ -1,4 +1,4 @@
-"""Loops: operations on whole sequences for some, and faster iterations for all others."""
+"""Loops: some run operations on whole sequences, all others have faster iterations."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SequenceLoop:
     has_trip_count: bool
 
     def replace_weights(self, change: ChangeWeights) -> SequenceLoop:
-        """Return the loop with other forms of the weights of its cells."""
+        """Return the loop with the weights of its cells in another form."""
         return replace(self, steps=tuple(step.replace_weights(change) for step in self.steps))
 
     def __call__(self, *inputs: Array) -> tuple[Array, ...]:
@@ -228,7 +228,7 @@ class _ConcatenatedOutput(CollectedOutput):
             self.collect(part)
 
     def allocate(self, part: Array) -> None:
-        """Allocate the output for all values, with the shape of the first one, and write the first one."""
+        """Allocate the output for all values, with the shape of the first value, and write the first value."""
         assert self.count is not None
         check_allocation((self.count, part.size), part.dtype)
         self.collection.add(self.count * part.nbytes)

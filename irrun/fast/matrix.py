@@ -24,7 +24,7 @@ __all__ = ["METHODS", "ProductKernel", "make_product_kernel"]
 
 #: Weights of up to this many bytes are copied to the fastest layout for products of few rows.
 MAX_COPIED_BYTES = 1 << 20
-#: For these numbers of rows, BLAS multiplies larger weights [N, K] up to four times faster from the left.
+#: For these numbers of rows, BLAS is up to four times as fast with larger weights [N, K] on the left.
 MIN_ROWS, MAX_ROWS = 2, 64
 #: Products of at most this many multiplications are not divided between threads; see `count_parts`.
 MAX_UNDIVIDED = 1 << 20

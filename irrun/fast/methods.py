@@ -24,14 +24,14 @@ def _count_nothing(problem: object) -> int:
 
 @dataclass(frozen=True, eq=False)
 class MethodEntry(Generic[P]):
-    """A method for problems of a type.
+    """A method for problems of one type.
 
     Attributes:
         name: Its name.
         reason: When it is chosen.
-        applies: Whether it is the method for a problem.
-        create: Returns the method; each table defines its arguments besides the problem.
-        count_bytes: Returns the memory that prepared weights take in addition.
+        applies: Returns whether the method can solve a problem.
+        create: Creates the method; each table defines the arguments in addition to the problem.
+        count_bytes: Returns the additional memory for prepared weights.
     """
 
     name: str

@@ -4,7 +4,7 @@ BLAS copies both matrices of a product into the order that its kernels read, whi
 a few dozen rows. On processors with AVX-512, OpenBLAS multiplies matrices without copies if there are at most a million
 multiplications. Products are therefore divided into blocks of that size: some rows of the left matrix, and a panel of a
 few columns of the right one. Large constant weights are kept in panels of consecutive memory.
-Products of a hundred rows and more take so long that the copies do not matter: BLAS computes them at once.
+In products of a hundred rows and more, the copies do not matter, so BLAS computes them at once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ MAX_WHOLE_PARTS = 4
 COPIED_ELEMENTS = 1 << 10
 
 
-#: Products by the memory, shape and strides of their weights, as long as something uses them.
+#: Maps the memory, shape and strides of weights to their products, while something uses the products.
 _products: weakref.WeakValueDictionary[tuple[Any, ...], PanelProduct] = weakref.WeakValueDictionary()
 _lock = make_lock()
 
@@ -71,7 +71,7 @@ def suits_panels(weights: Array) -> bool:
 
 
 def count_panel_bytes(weights: Array) -> int:
-    """Return the memory that panels of weights take in addition."""
+    """Return the additional memory that panels of weights take."""
     return weights.nbytes if weights.nbytes > MAX_VIEWED_BYTES else 0
 
 
@@ -100,8 +100,8 @@ def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | N
 def _reserve(memory: PackedMemory, weights: Array) -> bool:
     """Count the panels of weights, and return whether they are within the limits.
 
-    Weights that no mapped file contains, such as decompressed ones, are kept in addition to their panels. The panels
-    count like other copies. If panels are disabled, such weights have none either.
+    Weights that are not in a mapped file, such as decompressed weights, are kept in addition to their panels, which
+    count like other copies. If panels are disabled, such weights do not get panels either.
     """
     if memory.originals.is_mapped(weights):
         return memory.panels.reserve_if_fits(weights.nbytes)
@@ -182,9 +182,9 @@ class PanelProduct:
 
     Args:
         weights: f32, shape [K, N].
-        memory: Counts the panels. The second call copies the weights to panels; the first one copies panel by panel
-            into the cache, since new memory takes longer than the product of a few rows. None for small weights, whose
-            panels are views.
+        memory: Counts the panels. The second call copies the weights to panels; the first call copies one panel after
+            another into the cache, because allocating memory takes longer than the product of a few rows. None for
+            small weights, whose panels are views.
 
     Attributes:
         shape: The shape of the weights.

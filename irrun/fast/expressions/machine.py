@@ -15,11 +15,11 @@ Value: TypeAlias = Any
 class Machine:
     """Computes primitives on values of f32.
 
-    Machines may omit primitives. Those they have are accurate to 4 units in the last place:
+    Machines may omit primitives. All primitives are accurate to 4 units in the last place:
 
     - `abs`, `ceil`, `floor`, `rint`, `sign`, `sqrt`, `exp`, `expm1` (up to 80), `log`, `log1p` (from 0 to 1), `sin`,
       `cos`, `tanh`: functions of one value.
-    - `maximum(a, b)`, `minimum(a, b)`: b where it is greater or less, else a. If b is NaN, a must be NaN, too.
+    - `maximum(a, b)`, `minimum(a, b)`: b where it is greater or less than a, else a. If b is NaN, a must be NaN, too.
     - `maximum_number(x, limit)`, `minimum_number(x, limit)`: the same with a number; the limit where x is NaN.
     - `clip(x, low, high)`: the minimum of the maximum with numbers or operands that are not NaN.
     - `select_greater(a, b, then, other)`: `then` where a > b, else `other`.

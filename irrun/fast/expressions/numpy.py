@@ -139,8 +139,8 @@ class _Program(NamedTuple):
 def _write(steps: Sequence[Step], is_reused: Sequence[bool]) -> _Program:
     """Write the body of a function.
 
-    A value overwrites an argument that is not needed again. `out` also holds values once no operand that it
-    may overlap with is needed.
+    A value overwrites an argument that is not needed again. `out` also stores intermediate values, once the operands
+    that may overlap with it are no longer needed.
 
     Args:
         steps: The chain.
@@ -228,10 +228,10 @@ def compile_expression(
 
     Args:
         name: The expression.
-        operands: The number of operands, or for each one whether the result may be written to it.
+        operands: The number of operands, or for each operand, whether the result may be written to it.
         parameters: The parameters of the expression.
-        reuses_operands: Whether the result may be written to an operand. Otherwise, it has its own memory, and fewer
-            scratch arrays are needed.
+        reuses_operands: Whether the result may be written to an operand. Otherwise, the result has separate memory, and
+            fewer scratch arrays are needed.
     """
     is_reused = (reuses_operands,) * operands if isinstance(operands, int) else tuple(operands)
     return compile_steps((Step(name, tuple(range(len(is_reused))), parameters),), is_reused)

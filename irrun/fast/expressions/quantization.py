@@ -1,4 +1,4 @@
-"""The expressions of FakeQuantize: the definition, and one with fewer passes for NumPy."""
+"""The expressions of FakeQuantize: the definition, and an expression with fewer passes for NumPy."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def fake_quantize(
     *correction: Value,
     last_level: float,
 ) -> Value:
-    """Quantize with the operations of the definition; each of them rounds.
+    """Quantize with the operations of the definition, each of which rounds.
 
     `correction` is added to values above the input range.
     """
@@ -117,5 +117,5 @@ def fake_quantize_by_steps(
 
 @elementwise(name="Level", is_cheap=True)
 def level(m: Machine, x: Value, *, last_level: float) -> Value:
-    """Limit a value to the levels from 0, which kernels of codes round; NaN becomes 0."""
+    """Limit a value to the levels from 0; NaN becomes 0. Kernels for codes round the result."""
     return m.minimum_number(m.maximum_number(x, 0.0), last_level)

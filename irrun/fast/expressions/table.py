@@ -7,7 +7,7 @@ An expression is a function of a machine and of values::
         return x / (m.abs(x) + 1.0)
 
 Its keyword-only arguments are *parameters*: numbers, flags or names that kernels are compiled for. An operation with
-attributes or further inputs has a function that *binds* it: it chooses the operands and the parameters.
+attributes or additional inputs has a function that *binds* it, that is, chooses the operands and the parameters.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Call:
 
     Attributes:
         name: The name of the expression.
-        operands: For each operand, the position of an input of the operation, or a constant of f32 that replaces
-            inputs. The first one has the shape of the result, unless NumPy's broadcasting applies to two inputs.
+        operands: For each operand, the position of an input of the operation, or an f32 constant that replaces inputs.
+            The first operand has the shape of the result, unless NumPy's broadcasting applies to two inputs.
         parameters: The parameters, in order; the last ones may be missing.
     """
 
@@ -113,7 +113,7 @@ class Expression:
         function: The function of a machine, operands, and parameters.
         bind: Binds an operation to it.
         is_cheap: Whether NumPy computes it in one pass, about as fast as it reads memory.
-        machine: The only machine that uses the expression, if others have their own.
+        machine: The only machine that uses the expression, if the other machine has another one.
     """
 
     name: str

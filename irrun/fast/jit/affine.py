@@ -1,6 +1,6 @@
-"""Affine epilogues: a bias and perhaps a residual are added, and the sum is limited to an interval.
+"""Affine epilogues: add a bias and perhaps a residual, and limit the sum to an interval.
 
-They take few instructions, always the same ones, so kernels compute them in registers.
+They need few instructions, always the same ones, so kernels compute them in registers.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def complete_vectors(f: Function, accumulators: Sequence[Sequence[Variable]], po
 
 
 def complete_extras(f: Function, extras: Sequence[Variable], position: Value, channel: Value) -> None:
-    """Append the epilogue of neighboring pixels, given vectors with an element per channel; see above."""
+    """Append the epilogue of neighboring pixels, given vectors with one element per channel; see above."""
     p = f.parameters
     for i, extra in enumerate(extras):
         extra.add(f.load(f.offset(_load_pointer(f, 0), channel), extra.type))

@@ -136,7 +136,7 @@ def convert_mask(mask: Array) -> Array:
 
 
 def _expand_mask(mask: Array, columns: int) -> Array:
-    """Return a mask in contiguous f32 with a number of columns."""
+    """Return a mask in contiguous f32 with the given number of columns."""
     mask = convert_mask(mask)
     if mask.shape[-1:] != (columns,):
         mask = np.broadcast_to(mask, (*mask.shape[:-1], columns))
@@ -144,7 +144,7 @@ def _expand_mask(mask: Array, columns: int) -> Array:
 
 
 def _make_expression(mask_kind: str, mask_step: str) -> Expression:
-    """Return the expression of the scores: the product with a factor, and the sum with a mask of some kind or none."""
+    """Return the expression of the scores: multiply by a factor, and add the mask, if any."""
     scale = Step("Multiply", (0, 1))
     if not mask_kind:
         return Expression(("scalar",), (scale,))
@@ -285,7 +285,7 @@ class _Plan:
 
 
 def arrange_like(shape: Shape, strides: Shape) -> Shape:
-    """Return the strides in bytes of a new value that keeps another value's order of axes in memory.
+    """Return the strides in bytes of a new value whose axes have the same order in memory as in another value.
 
     Args:
         shape: The shape of the new value. Its last axis is contiguous.

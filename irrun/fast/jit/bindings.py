@@ -1,4 +1,4 @@
-"""Bindings: kernels for inputs of certain shapes, as tasks for the addresses of their arrays."""
+"""Bindings: kernels for fixed input shapes, as tasks that run on the addresses of arrays."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def get_layout(array: Array) -> Layout:
     return Layout(array.shape, array.strides)
 
 
-#: The number of an operand that is an address instead of an input.
+#: The number of an operand given by its address, not by an input.
 CONSTANT = -1
 #: Bases of tasks other than inputs: the result, a table of addresses of operands, and memory that tasks share.
 RESULT, TABLE, BUFFER = -1, -2, -3
@@ -119,7 +119,7 @@ class Binding:
 
 
 def keep_binding(kept: dict[Key, Value], key: Key, value: Value, limit: int = MAX_BINDINGS) -> Value:
-    """Keep a value for later runs with the same shapes, and return it. If there are many values, drop all others.
+    """Keep a value for later runs with the same shapes, and return it. Beyond a limit, drop all other values.
 
     Args:
         kept: The values kept so far.

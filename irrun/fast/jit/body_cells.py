@@ -102,7 +102,7 @@ def _emit_gru(own: _CellFunction, m: Vectors, values: Sequence[Value]) -> Sequen
     """Compute a GRU.
 
     The operands are z and the two parts of h, then the state, then the attention score if there is one. With
-    linear_before_reset, the two parts of z and of r come in place of z.
+    linear_before_reset, the two parts of z and the two parts of r replace z.
     """
     (is_linear,) = own.options
     if is_linear:

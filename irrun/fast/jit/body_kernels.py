@@ -72,7 +72,7 @@ class CellKernel(CompiledKernel):
         """Compile the kernels for declared shapes of the variable inputs.
 
         Raises:
-            NoKernelError: There is no kernel for these shapes.
+            NoKernelError: No kernel supports these shapes.
         """
         self._make_plan(tuple(shapes))
 

@@ -39,7 +39,7 @@ __all__ = ["add_step", "can_compile"]
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
-#: Maximum number of products of two variable matrices: each has its own arguments.
+#: Maximum number of products of two variable matrices: each needs its own arguments.
 MAX_ITEMS = 1 << 8
 
 
@@ -50,7 +50,7 @@ def can_compile(step: BodyStep) -> str:
         return f"{operation.type} is a custom operation"
     if operation.views or operation.concatenates or operation.kind == "elementwise" or EMITTERS.get(operation.type):
         return ""
-    return f"there is no compiled form of {operation}"
+    return f"{operation} has no compiled form"
 
 
 def add_step(planner: BodyPlanner, step: BodyStep) -> None:
@@ -199,7 +199,7 @@ def _scatter(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
     index_type = LLVM_TYPES.get(indices.dtype)
     expected = data.shape[:axis] + indices.shape + data.shape[axis + 1 :]
     if index_type not in ("i32", "i64") or updates.dtype != data.dtype:
-        raise NoKernelError("there is no compiled form of ScatterUpdate for these element types")
+        raise NoKernelError("ScatterUpdate has no compiled form for these element types")
     if [d for d in updates.shape if d != 1] != [d for d in expected if d != 1]:
         raise NoKernelError("the shape of the updates does not match")
     result = planner.copy(data)
@@ -256,7 +256,7 @@ class _Expression(NamedTuple):
 def _add_elementwise(planner: BodyPlanner, step: BodyStep) -> BodyValue:
     site = step.site
     if site.operation.kind != "elementwise":
-        raise NoKernelError(f"there is no compiled form of {site.operation}")
+        raise NoKernelError(f"{site.operation} has no compiled form")
     if step.inputs and planner.get_dtype(step.inputs[0]) == F32:
         rank = len(planner.get_shape(step.inputs[0]))
         call = find_call(Vectors, str(site.operation), site.attributes, _list_known(planner, step), rank)
@@ -326,10 +326,10 @@ def _normalize(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
     data = planner.get(step.inputs[0])
     rank = len(data.shape)
     if step.site.operation.since != 6:
-        raise NoKernelError(f"there is no compiled form of {step.site.operation}")
+        raise NoKernelError(f"{step.site.operation} has no compiled form")
     numbers = sorted(normalize_axis(int(n), rank) for n in _get_known(planner, step, 1).reshape(-1))
     if not numbers or numbers != list(range(rank - len(numbers), rank)):
-        raise NoKernelError("there is no compiled form of MVN for these axes")
+        raise NoKernelError("MVN has no compiled form for these axes")
     kernel = NormalizationKernel(rank, len(numbers), step.site.attributes, (), ())
     return [planner.add_kernel(kernel, [data])]
 
@@ -344,10 +344,10 @@ def _top_k(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
     index_dtype = np.dtype(attributes.get("index_element_type", ELEMENT_TYPES["i32"]).dtype)
     types = LLVM_TYPES.get(data.dtype, ""), LLVM_TYPES.get(index_dtype, "")
     if types[0] not in ("float", "i32", "i64") or types[1] not in ("i32", "i64"):
-        raise NoKernelError("there is no compiled form of TopK for these element types")
+        raise NoKernelError("TopK has no compiled form for these element types")
     length = data.shape[-1]
     if not 0 < count <= length or (attributes.get("sort") == "index" and count > 1):
-        raise NoKernelError("there is no compiled form of TopK in order of indices")
+        raise NoKernelError("TopK has no compiled form in order of indices")
     shape = (*data.shape[:-1], count)
     values, indices = planner.add_value(shape, data.dtype), planner.add_value(shape, index_dtype)
     kernel = compile_top_k(types[0], types[1], attributes["mode"] == "max")
@@ -383,7 +383,7 @@ def _reduce(planner: BodyPlanner, step: BodyStep, kinds: str, reduction: tuple[s
     axes = list(dict.fromkeys(normalize_axis(int(n), rank) for n in _get_known(planner, step, 1).reshape(-1)))
     type_ = LLVM_TYPES.get(data.dtype, "")
     if data.dtype.kind not in kinds or not type_ or not axes:
-        raise NoKernelError(f"there is no compiled form of {step.site.operation} for these axes and types")
+        raise NoKernelError(f"{step.site.operation} has no compiled form for these axes and types")
     kept = [axis for axis in range(rank) if axis not in axes]
     order = [*kept, *axes]
     turned = replace(

@@ -1,7 +1,7 @@
-"""Plans of bodies of loops: the memory and the tasks of an iteration, for certain shapes.
+"""Plans of loop bodies: the memory and the tasks of an iteration, for fixed shapes.
 
 Unlike sequences of kernels, bodies have values of several types. Some values, such as shapes, are known when the plan
-is made. One array holds all values that do not outlive an iteration.
+is made. One array, the arena, contains all values that do not outlive an iteration.
 """
 
 from __future__ import annotations

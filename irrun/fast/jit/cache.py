@@ -5,7 +5,7 @@ digest of the source text and the target with all its features, so a file never 
 the digest of the rest, so damaged files are ignored. If the files exceed MAX_BYTES, the least recently
 used ones are removed.
 
-Marks beside the kernels state that all kernels of a program have been compiled.
+Marks, files next to the kernels, state that all kernels of a program have been compiled.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class CellSequenceKernel(CompiledKernel):
         """Compute the sequences, or leave them to the plain kernel if their lengths differ.
 
         Raises:
-            NoKernelError: There is no kernel for these inputs.
+            NoKernelError: No kernel supports these inputs.
         """
         arguments: list[Any] = list(self._site.constants)
         for position, value in zip(self._site.variable_inputs, inputs, strict=True):
@@ -138,7 +138,7 @@ class CellSequenceKernel(CompiledKernel):
         """Compile the kernels for declared shapes of the inputs.
 
         Raises:
-            Exception: There is no kernel for these shapes.
+            Exception: No kernel supports these shapes.
         """
         known = {i: x.shape for i, x in enumerate(self._site.constants) if x is not None}
         known.update(zip(self._site.variable_inputs, shapes, strict=True))
@@ -163,7 +163,7 @@ class CellSequenceKernel(CompiledKernel):
 
 
 def _refuse(*inputs: Any, **options: Any) -> NoReturn:
-    """Raise an error in place of running an uncompiled loop.
+    """Raise an error instead of running an uncompiled loop.
 
     Raises:
         NoKernelError: Always.

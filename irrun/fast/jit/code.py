@@ -147,7 +147,7 @@ class Function:
         return f"define void @{self.name}({shown}) #0 {{\n{body}\n}}\n"
 
     def _get_entry_text(self) -> str:
-        """Return the function that calls it with arguments from an array of i64.
+        """Return the entry: a function that calls this function with arguments from an array of i64.
 
         Each argument takes two elements: the number of the base to add, and the argument.
         """
@@ -320,7 +320,7 @@ class Function:
         self.append(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 {4 - level}, i32 1)")
 
     def gather(self, pointer: Value, offsets: Value, mask: Value) -> Value:
-        """Load the f32 at offsets (a vector of i64) from an address; those outside the mask are 0."""
+        """Load the f32 at offsets (a vector of i64) from an address; elements outside the mask are 0."""
         pointers = f"<{self.lanes} x ptr>"
         addresses = self.emit(pointers, f"getelementptr float, ptr {pointer}, {offsets.type} {offsets}")
         name = f"llvm.masked.gather.v{self.lanes}f32.v{self.lanes}p0"

@@ -58,7 +58,7 @@ class CodeFormat:
 
     @staticmethod
     def create(limits: list[Array | None], levels: int, rank: int) -> CodeFormat | None:
-        """Return the format for the limits of a FakeQuantize, or None if the limits are of another kind.
+        """Return the format for the limits of a FakeQuantize, or None if the limits are unsupported.
 
         Args:
             limits: The constant limits.
@@ -91,7 +91,7 @@ class CodeFormat:
 
     @functools.cached_property
     def zero(self) -> Array | None:
-        """The code of 0, or None if 0 is not one of the values."""
+        """The code of 0, or None if 0 is not a level."""
         exact = -self.out_low / self.step
         rounded = np.rint(exact)
         is_exact = np.abs(exact - rounded) <= ZERO_TOLERANCE
@@ -189,7 +189,7 @@ def _compile_conversion(is_encoding: bool) -> Kernel:
         def decode_vector(position: Value, mask: Value | None, *, rows: Any = (codes, planes, limits)) -> None:
             codes, planes, limits = rows
             joined = f.load(f.offset(codes, position), f.integers(), mask)
-            # Channels beyond the last one repeat it; the real one is written last.
+            # Channels beyond the last channel repeat it; the last channel itself is written at the end.
             for i, (target, (low, _, width)) in reversed(list(enumerate(zip(planes, limits, strict=True)))):
                 level = f.convert("sitofp", (joined >> (8 * i)) & 255, f.vector)
                 f.store(level / top * width + low, f.offset(target, position), mask)
@@ -207,7 +207,7 @@ def bind_encoding(shape: tuple[int, ...], format_: CodeFormat) -> Binding:
         format_: The format. Its limits have one element or C.
 
     Raises:
-        NoKernelError: There are no values, or not the channels of the limits.
+        NoKernelError: The value is empty, or has other channels than the limits.
     """
     _check(shape, format_)
     result = (shape[0], count_quads(shape[1]), *shape[2:], 1)
@@ -223,7 +223,7 @@ def bind_decoding(shape: tuple[int, ...], format_: CodeFormat) -> Binding:
         format_: The format.
 
     Raises:
-        NoKernelError: There are no values, or not the channels of the limits.
+        NoKernelError: The value is empty, or has other channels than the limits.
     """
     _check(shape, format_)
     return _make_binding(False, shape, shape, (format_.out_low, format_.out_high, format_.levels))
@@ -241,7 +241,7 @@ def _make_binding(
 
 
 def _make_task(is_encoding: bool, shape: tuple[int, ...], limits: int, levels: int) -> Task:
-    """Return the task for the data and the result; the limits have an address."""
+    """Return the task for the data and the result; the limits have a fixed address."""
     kernel = _compile_conversion(is_encoding)
     channels, plane = shape[1], math.prod(shape[2:])
     total = shape[0] * count_quads(channels)

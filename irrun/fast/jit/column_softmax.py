@@ -1,4 +1,4 @@
-"""Softmax along an axis before others: neighboring columns are computed in one vector, from data of any strides."""
+"""Softmax along an axis other than the last: a vector computes neighboring columns, from data with any strides."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Maximum number of elements in a column, which are added one after another.
+#: Maximum number of elements in a column; they are added one after another.
 MAX_LENGTH = 256
-#: Minimum number of elements per part, and maximum number of runs of columns: each has its own arguments.
+#: Minimum number of elements per part, and maximum number of runs of columns: each needs its own arguments.
 MIN_PART_SIZE, MAX_RUNS = 1 << 13, 1 << 10
 
 
@@ -93,7 +93,7 @@ class ColumnSoftmaxKernel(CompiledKernel):
         """Return the softmax of data of a layout.
 
         Raises:
-            NoKernelError: There is no kernel for this layout.
+            NoKernelError: No kernel supports this layout.
         """
         (layout,) = layouts
         if len(layout.shape) != self._rank:
@@ -107,7 +107,7 @@ def _make_task(layout: Layout, axis: int) -> Task:
     (shape, strides), result_strides = layout, get_strides(layout.shape)
     if not math.prod(shape) or shape[axis] > MAX_LENGTH or any(stride % F32.itemsize for stride in strides):
         raise NoKernelError("expected aligned data with short columns")
-    # Trailing axes whose elements follow each other are one run of columns.
+    # Contiguous trailing axes form one run of columns.
     first, columns = len(shape), 1
     while first - 1 > axis and (shape[first - 1] == 1 or strides[first - 1] == F32.itemsize * columns):
         first -= 1

@@ -1,7 +1,7 @@
 """Loops with compiled bodies: one call computes many iterations without the interpreter.
 
-Slices are read in place. A result that a back edge carries alternates between two places, and concatenated
-outputs are written to their final memory. One array holds all other values of an iteration.
+Slices are read in place. A result that a back edge carries alternates between two places, and concatenated outputs are
+written to their final memory. One array contains all other values of an iteration.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class LoopBody:
             results: Slots of the required results.
 
         Raises:
-            Exception: There is no plan.
+            Exception: No plan exists for these inputs.
         """
         layouts = dict(parameters)
         for slot, value in invariants.items():
@@ -142,7 +142,7 @@ class CompiledLoop:
     _bound: dict[Any, _BoundLoop | str] = field(default_factory=dict)
 
     def __call__(self, *inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
-        """Compute all iterations, or run the loop if it is measured or not compiled for these inputs."""
+        """Compute all iterations, or run the plain loop if it is measured or not compiled for these inputs."""
         if not body.is_measured:
             with contextlib.suppress(NoKernelError):
                 return self._run([copy_unaligned(x) for x in inputs], body)
@@ -261,7 +261,7 @@ class _BoundLoop:
         self._copied = {own.results[r] for r in collected} - self._collected
 
     def _add_counter(self, slot: int, parameter: int, edges: Mapping[int, int], body: BodyRunner) -> None:
-        """Add the iteration number, unless the body itself counts, starting from an input."""
+        """Add the iteration number, or find the input from which the body itself counts iterations."""
         port = self._sources[slot][0] if slot in self._sources else -1
         if port >= 0 and parameter in edges:
             return
@@ -290,7 +290,7 @@ class _BoundLoop:
         """Make the plan, and prepare the addresses of its arrays.
 
         Raises:
-            Exception: There is no plan.
+            Exception: No plan exists for these inputs.
         """
         self.invariants = describe_values(invariants)
         counters = [self._counter[0]] if self._counter else []
@@ -403,8 +403,8 @@ class _BoundLoop:
         Args:
             known: The addresses of inputs and of values that do not depend on the iteration, by their slots.
             memory: The memory of the results by their slots.
-            parts: By their slots, the results of iterations that are copied.
-            collection: Counts them.
+            parts: The copied results of iterations, by their slots.
+            collection: Counts the copied results.
         """
         schedule, count = self._plan.get_schedule(self._varying), self._count
         rows = max(1, min(MAX_WORDS // schedule.size, MAX_ITERATIONS, count or MAX_ITERATIONS))

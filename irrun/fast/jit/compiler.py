@@ -1,7 +1,7 @@
 """Compile functions in LLVM's intermediate representation, and call them.
 
-LLVM comes with the package llvmlite, the compiler inside numba. Compiled functions take addresses and integers. They
-run without the interpreter's lock, and are stored in the user's cache folder as object code.
+LLVM comes with the package llvmlite, which numba uses, too. Compiled functions take addresses and integers, and run
+without the interpreter's lock. Their object code is stored in the user's cache folder.
 
 Each function has an *entry*, which takes its arguments from an array: for each argument, the number of a base address
 and an offset. Tasks call kernels by their entries; see `irrun.fast.jit.tasks`.
@@ -115,7 +115,7 @@ class _Compiler:
                 return known[0]
         code = cache.load(key)
         if code is not None:
-            with contextlib.suppress(RuntimeError):  # LLVM cannot link the object code: it is compiled again
+            with contextlib.suppress(RuntimeError):  # LLVM cannot link the object code, so it is compiled again
                 return self._add(key, f"{key}/cached", code, signatures)
         check_time()
         code = self.compile(text)
@@ -168,7 +168,7 @@ def check_target() -> None:
 
 
 def get_target() -> str:
-    """Return the versions and the processor that kernels are compiled for: the name of their cache folder."""
+    """Return the name of the cache folder of kernels: the versions and the processor that they are compiled for."""
     return _get_compiler().target
 
 

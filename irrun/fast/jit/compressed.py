@@ -1,4 +1,4 @@
-"""Products of single rows with weights that stay compressed: one pass over the codes.
+"""Products of single rows with compressed weights: one pass over the codes.
 
 Codes are converted to f32 in registers and multiplied by the row. Each group of columns is summed separately, and its
 sum is corrected by the zero point and scaled. Reading the codes from memory limits the speed.

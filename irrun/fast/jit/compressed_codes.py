@@ -71,7 +71,7 @@ def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: O
         kind: "i8", "u8" or "i4".
         codes: The address of all codes.
         index: The number of the first code.
-        distance: How far ahead, in codes.
+        distance: The distance of the prefetched codes, in codes.
     """
     source = f.offset(codes, index, "i8")
     # Rows are too short for the hardware prefetcher.

@@ -1,4 +1,4 @@
-"""Products of several rows with weights that stay compressed.
+"""Products of several rows with compressed weights.
 
 A chunk of rows and columns of the weights is decompressed into the processor's cache, bit-identical to the model's
 operations, and multiplied by all rows of the data. The data is packed into panels of one or two vectors of
@@ -47,7 +47,7 @@ def get_tile_rows(width: int) -> int:
 
 @functools.cache
 def compile_tiles(kind: str, has_zero_point: bool, has_scale: bool) -> Kernel:
-    """Return the kernel that multiplies `count` packed rows by some rows of the weights [N, K].
+    """Return the kernel that multiplies `count` packed rows by a range of rows of the weights [N, K].
 
     Zero points and scales have strides along rows and groups, which may be 0.
     """

@@ -34,7 +34,7 @@ MIN_PART_SIZE, MAX_PARTS = 1 << 15, 8
 
 @functools.cache
 def compile_copy() -> Kernel:
-    """Return the kernel that copies rows to rows at other distances."""
+    """Return the kernel that copies rows to rows with another distance."""
     integers = ("first", "last", "length", "step")
     f = Function("copy_rows", [("source", "ptr"), ("target", "ptr"), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
@@ -92,7 +92,7 @@ class ConcatKernel(CompiledKernel):
             arrays = tuple(next(remaining) if x is None else x for x in self._constants)
         if any(x.dtype is not arrays[0].dtype for x in arrays):
             raise NoKernelError("expected inputs of one type")
-        # F16 graphs compute in f32, but values that the model itself converts to f16 stay in f16.
+        # f16 graphs compute in f32, but values that the model itself converts to f16 stay f16.
         if arrays[0].dtype is not F32 or not any(map(is_transposed, arrays)):
             return np.concatenate(arrays, self._axis)
         first = arrays[0].shape

@@ -1,4 +1,4 @@
-"""Conversion of f16 to f32, where NumPy does not use the processor's instructions."""
+"""Conversion of f16 to f32, for which NumPy does not use the processor's instructions."""
 
 from __future__ import annotations
 

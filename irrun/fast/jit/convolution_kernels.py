@@ -156,7 +156,8 @@ def emit_rows(
 def compile_products(is_affine: bool = False) -> Kernel:
     """Return the kernel that multiplies pixels by the weights of channels and calls the epilogue.
 
-    If a row of pixels is a row of the result, the kernel calls the epilogue once per tile, otherwise once per channel.
+    The kernel calls the epilogue once per tile if a row of pixels is a row of the result, and otherwise once per
+    channel.
 
     Args:
         is_affine: Whether the epilogue is affine and completes whole tiles in registers. Each row of pixels must then
@@ -282,7 +283,7 @@ def _store_tile(f: Function, tile: _Tile, block: Value, mask: Value | None) -> N
 def compile_epilogue(expression: Expression, is_tile: bool = False) -> Kernel:
     """Return the kernel that completes rows of products.
 
-    "channel" operands have one element per channel, "column" operands one per column, and "scalar" operands one in all.
+    "channel" operands have one element per channel, "column" operands one per column, and "scalar" operands one.
     "full" operands have the shape of the result.
 
     Args:

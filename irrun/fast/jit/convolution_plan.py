@@ -1,4 +1,4 @@
-"""How convolutions without columns are divided into blocks, sections of channels, and parts for threads."""
+"""Division of convolutions without columns into blocks, sections of channels, and parts for threads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_SHARED_SIZE = 1 << 22
 #: If the distance between channels of the result is a multiple of this size (64 KiB), the results of a tile evict each
 #: other from the cache.
 ALIASED_SIZE = 1 << 14
-#: Maximum number of blocks of all images and groups: each has its own arguments.
+#: Maximum number of blocks of all images and groups: each needs its own arguments.
 MAX_BLOCKS = 1 << 14
 
 
@@ -102,7 +102,7 @@ class Block:
 
 
 class Plan:
-    """How a convolution is divided.
+    """The division of a convolution.
 
     Attributes:
         blocks: The blocks of an image and group.
@@ -232,7 +232,7 @@ class Plan:
         self._divide_parts(images)
 
     def _divide_parts(self, images: int) -> None:
-        """Divide the channels to sections and the blocks to parts."""
+        """Divide the channels into sections and the blocks into parts."""
         block_count = len(self.blocks)
         section_count = max(1, min(self._row_tiles, self._part_count // block_count))
         if section_count > 1 and self.panel_size * block_count * images > MAX_SHARED_SIZE:

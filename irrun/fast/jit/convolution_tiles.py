@@ -43,7 +43,7 @@ def get_tile_size() -> int:
 
 
 def list_forms() -> list[Form]:
-    """Return the forms of tiles; with 16 registers, there is no room for extras."""
+    """Return the forms of tiles. With 16 registers, tiles cannot have extras."""
     vectors = get_tile()[1]
     extras = range(4 if get_lanes() == 16 else 1)
     return [*(Form(vectors, i) for i in extras), *(Form(i, 0, True) for i in range(vectors, 0, -1))]

@@ -63,7 +63,7 @@ class _Taps:
 
 
 def _find_taps(matrix: Array) -> _Taps | None:
-    """Return the taps of the matrix [target, size] of an axis, or None if they are not one or two."""
+    """Return the taps of the matrix [target, size] of an axis, or None if a result has more than two."""
     target, size = matrix.shape
     counts = np.count_nonzero(matrix, axis=1)
     if not np.isfinite(matrix).all() or counts.min() < 1 or counts.max() > 2:

@@ -99,7 +99,7 @@ class ExpressionKernel(CompiledKernel):
         """Return the expression of contiguous inputs of certain shapes.
 
         Raises:
-            NoKernelError: There is no kernel for these shapes.
+            NoKernelError: No kernel supports these shapes.
         """
         shape, *shapes = (layout.shape for layout in layouts)
         if len(shape) != self._rank or not math.prod(shape):
@@ -153,7 +153,7 @@ class ConvolutionKernel(CompiledKernel):
         attributes: The attributes of Convolution.
         steps: The steps of the epilogue.
         operands: The value of each operand of the epilogue if it is constant, or None.
-        packed: Memory limit for packed weights, by default none. Weights are packed when data of a shape first
+        packed: Memory limit for packed weights, unlimited by default. Weights are packed when data of a shape first
             arrives, or when the shape is declared.
 
     Attributes:
@@ -203,7 +203,7 @@ class ConvolutionKernel(CompiledKernel):
         """Return the convolution of inputs of certain shapes.
 
         Raises:
-            NoKernelError: There is no kernel for these shapes, or an operand would be copied.
+            NoKernelError: No kernel supports these shapes, or an operand would be copied.
         """
         shapes = tuple(layout.shape for layout in layouts)
         bound = self._bindings.get(shapes) or self._bind(shapes[0], shapes[1:])
@@ -327,7 +327,7 @@ class NormalizationKernel(CompiledKernel):
         """Return the normalization of contiguous inputs of certain shapes.
 
         Raises:
-            NoKernelError: There is no kernel for these shapes.
+            NoKernelError: No kernel supports these shapes.
         """
         shape, *shapes = (layout.shape for layout in layouts)
         if len(shape) != self._rank or not math.prod(shape):

@@ -104,7 +104,7 @@ class MaxPoolKernel(CompiledKernel):
         """Return the maxima of data of a shape.
 
         Raises:
-            NoKernelError: There is no kernel for this shape.
+            NoKernelError: No kernel supports this shape.
         """
         ((shape, _),) = layouts
         windows = self._windows.get(shape) or self._plan(shape)

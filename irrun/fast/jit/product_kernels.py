@@ -117,7 +117,7 @@ class ProductKernel(CompiledKernel):
         """Return the product of contiguous inputs of certain shapes.
 
         Raises:
-            NoKernelError: There is no kernel for these shapes, or the data is transposed.
+            NoKernelError: No kernel supports these shapes, or the data is transposed.
         """
         if self._transposes:
             raise NoKernelError("expected data that is not transposed")
@@ -207,7 +207,7 @@ class VariableProductKernel(CompiledKernel):
         """Return the products of values of certain layouts, with contiguous operands.
 
         Raises:
-            NoKernelError: There is no kernel for these layouts.
+            NoKernelError: No kernel supports these layouts.
         """
         if not all(layout.is_contiguous for layout in layouts[2:]):
             raise NoKernelError("expected contiguous operands")

@@ -1,4 +1,4 @@
-"""The interface of all compiled kernels: how they are prepared, bound and called.
+"""The interface of all compiled kernels: preparing, binding and calling them.
 
 A compiled kernel is called with arrays, or *bound*: binding it to input layouts returns a `Binding` with tasks that run
 without the interpreter. Sequences consist of bindings.
@@ -19,7 +19,7 @@ class CompiledKernel:
     """A compiled kernel.
 
     Attributes:
-        description: How it computes, for plans and profiles.
+        description: The method of computation, for plans and profiles.
         reads_layouts: Whether inputs that are not contiguous can be bound.
         returns_codes: Whether the result is codes in bytes instead of f32.
     """
@@ -43,18 +43,18 @@ class CompiledKernel:
             shapes: The shapes of the inputs that are not constant.
 
         Raises:
-            NoKernelError: There is no kernel for these shapes.
+            NoKernelError: No kernel supports these shapes.
         """
 
     def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the kernel for inputs of certain layouts, in f32 or codes.
 
-        Codes are seen as elements of four bytes: the last axis of their layout is a quarter of the array's.
+        Codes count as elements of four bytes: the last axis of their layout is a quarter as long as in the array.
 
         Args:
-            layouts: The layouts of the inputs; contiguous ones unless the kernel reads others.
+            layouts: The layouts of the inputs; they are contiguous unless the kernel reads other layouts.
 
         Raises:
-            NoKernelError: There is no kernel for these layouts, or the kernel cannot be bound.
+            NoKernelError: No kernel supports these layouts, or the kernel cannot be bound.
         """
         raise NoKernelError("the kernel is called with arrays only")

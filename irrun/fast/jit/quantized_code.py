@@ -58,7 +58,8 @@ def join_codes(f: Function, levels: Sequence[Value]) -> Value:
 def compile_packing() -> Kernel:
     """Return the kernel that copies one phase of the rows of several planes of i32, with padding.
 
-    With a stride of 2, `pair` is the distance to the phase of the next columns. Unless it is 0, it is copied too.
+    With a stride of 2, `pair` is the distance to the phase of the next columns. Unless it is 0, that phase is copied
+    too.
     """
     pointers = [("data", "ptr"), ("panel", "ptr")]
     integers = ("planes", "plane", "step", "first_row", "row_stride", "rows", "height", "width")
@@ -142,8 +143,8 @@ PLACE = ("plane", "start", "row_count", "width", "columns")
 def compile_products(rows: int, vectors: int, form: DotProduct) -> Kernel:
     """Return the kernel that multiplies a panel by the weights of channels and calls the epilogue for every four.
 
-    If the form splits weights, `starts` has the number of each tile's first second part and the number after its last
-    one, `taps` the tap of each second part, and `others` its weights.
+    If the form splits weights, `starts` contains the range of the second parts of each tile, `taps` the tap of each
+    second part, and `others` the weights of each second part.
     """
     names = ["panel", "offsets", "weights", "bias", "block", "result", "operands", "epilogue"]
     names += ["starts", "taps", "others"] if form.splits_weights else []

@@ -132,11 +132,11 @@ def _pack_weights(codes: Array, rows: int) -> Array:
 
 
 def _split_weights(packed: Array, rows: int, taps: int) -> tuple[Array, Array, Array, Array]:
-    """Return packed weights in two parts, see `split_weights`: the first, and the nonzero elements of the second.
+    """Return packed weights in two parts (see `split_weights`): the first part, and the nonzero elements of the second.
 
     Returns:
-        The first part; for each tile, the number of its first second part and the number after its last one; the tap of
-        each second part; and its weights [..., R, 4].
+        The first part; the range of the second parts of each tile; the tap of each second part; and the weights of each
+        second part [..., R, 4].
     """
     first, second = split_weights(packed.reshape(-1, taps, rows, 4))
     tiles, used = np.nonzero(second.any((2, 3)))
@@ -145,7 +145,7 @@ def _split_weights(packed: Array, rows: int, taps: int) -> tuple[Array, Array, A
 
 
 class _Division:
-    """How a convolution is divided into parts: blocks of rows, and sections of output channels.
+    """The division of a convolution into parts: blocks of rows, and sections of output channels.
 
     Attributes:
         row_size: Pixels of a row of the result; pointwise convolutions have rows of one pixel.

@@ -2,8 +2,8 @@
 
 Sums and codes are integers, and their values are linear functions of these integers. Linear operations change the
 coefficients when the kernel is created, so a scale, a bias, the limits of a FakeQuantize and the scales of residuals
-become one multiplication and addition per integer. Rounding differs from the single operations, which may move a value
-halfway between two levels to the other level.
+become one multiplication and addition per integer. Since this rounds differently than the single operations, a value
+halfway between two levels may move to the other level.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class QuantizedConvolutionKernel(CompiledKernel):
         is_coded: Whether the result is codes of the last step, a FakeQuantize.
 
     Raises:
-        NoKernelError: There is no such kernel.
+        NoKernelError: No such kernel exists.
 
     Attributes:
         description: How it is computed.
@@ -250,7 +250,7 @@ class QuantizedConvolutionKernel(CompiledKernel):
         """Return the convolution of inputs of certain shapes.
 
         Raises:
-            NoKernelError: There is no kernel for these shapes, or an operand would be copied.
+            NoKernelError: No kernel supports these shapes, or an operand would be copied.
         """
         data, *variables = (
             _to_bytes(layout.shape) if has_codes else layout.shape
@@ -409,7 +409,7 @@ class RowDecodingKernel(CompiledKernel):
         """Return the conversion of codes of a shape.
 
         Raises:
-            NoKernelError: There are no codes.
+            NoKernelError: The array of codes is empty.
         """
         ((shape, _),) = layouts
         return bind_row_decoding((*shape[:-1], 4 * shape[-1]), self._format)
@@ -428,7 +428,7 @@ class QuantizedProductKernel(CompiledKernel):
         is_coded: Whether the result is codes of the last step, a FakeQuantize.
 
     Raises:
-        NoKernelError: There is no such kernel.
+        NoKernelError: No such kernel exists.
 
     Attributes:
         description: How it is computed.
@@ -474,7 +474,7 @@ class QuantizedProductKernel(CompiledKernel):
         """Return the product of inputs of certain shapes.
 
         Raises:
-            NoKernelError: There is no kernel for these shapes.
+            NoKernelError: No kernel supports these shapes.
         """
         shapes = [
             _to_bytes(layout.shape) if has_codes else layout.shape

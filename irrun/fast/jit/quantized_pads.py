@@ -1,4 +1,4 @@
-"""Padding of data whose levels do not include 0: pads have the value of another level, and sums are corrected."""
+"""Padding of data whose levels do not include 0: pads get the nearest level, and sums are corrected."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def bind_row_encoding(shape: Shape, format_: CodeFormat) -> Binding:
         format_: The format, with limits of shape [].
 
     Raises:
-        NoKernelError: There are no values, or rows are not a multiple of 4.
+        NoKernelError: The value is empty, or the row length is not a multiple of 4.
     """
     if not math.prod(shape) or shape[-1] % 4:
         raise NoKernelError("expected rows of a multiple of 4")
@@ -289,7 +289,7 @@ def bind_row_decoding(shape: Shape, format_: CodeFormat) -> Binding:
         format_: The format, with limits of shape [].
 
     Raises:
-        NoKernelError: There are no values, or rows are not a multiple of 4.
+        NoKernelError: The value is empty, or the row length is not a multiple of 4.
     """
     if not math.prod(shape) or shape[-1] % 4:
         raise NoKernelError("expected rows of a multiple of 4")

@@ -101,10 +101,9 @@ def _fill(f: Function, length: Value, unit: str, target: Value, source: Value | 
 
 @functools.cache
 def compile_top_k(type_: str, index_type: str, is_max: bool) -> Kernel:
-    """Return the kernel that selects the best elements of rows in order; equal ones are in order of index.
+    """Return the kernel that selects the best elements of rows in order; equal elements are in order of index.
 
-    NaN comes after all other elements. The results hold the best elements so far; each better element is inserted into
-    them.
+    NaN comes after all other elements. The results contain the best elements so far; each better element is inserted.
     """
     pointers, integers = ("data", "values", "indices"), ("rows", "length", "count")
     f = Function("top_k", [*((n, "ptr") for n in pointers), *((n, "i64") for n in integers)], get_lanes())

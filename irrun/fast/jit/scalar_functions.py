@@ -81,7 +81,7 @@ def find_scalar_function(
         dtypes: The types of the inputs.
 
     Raises:
-        NoKernelError: There is no such function.
+        NoKernelError: No such function exists.
     """
     if attributes.get("auto_broadcast", "numpy") != "numpy":
         raise NoKernelError("kernels broadcast as NumPy does")
@@ -89,10 +89,10 @@ def find_scalar_function(
         return _find_conversion(dtypes[0], attributes["destination_type"])
     row = _ROWS.get(operation)
     if row is None or row.operand_count != len(dtypes):
-        raise NoKernelError(f"there is no compiled form of {operation}")
+        raise NoKernelError(f"{operation} has no compiled form")
     own = dtypes[1:] if operation == "Select-1" else dtypes
     if any(dtype.kind not in row.kinds or dtype != own[0] for dtype in own):
-        raise NoKernelError(f"there is no compiled form of {operation} for these element types")
+        raise NoKernelError(f"{operation} has no compiled form for these element types")
     if operation == "Select-1" and dtypes[0] != BOOL:
         raise NoKernelError("the condition is not boolean")
     name = operation if attributes.get("m_pythondiv", True) else f"{operation} toward zero"
@@ -103,7 +103,7 @@ def _find_conversion(source: DType, destination: ElementType) -> tuple[ScalarFun
     target = destination.dtype
     types = {F32: "float", I32: "i32", I64: "i64", BOOL: "i1"}
     if source not in types or target not in types:
-        raise NoKernelError(f"there is no compiled form of the conversion from {source} to {target}")
+        raise NoKernelError(f"the conversion from {source} to {target} has no compiled form")
     return ScalarFunction("Convert-1", types[target]), np.dtype(target)
 
 

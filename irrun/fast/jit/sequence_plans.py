@@ -132,7 +132,7 @@ def make_plan(members: Sequence[Member], layouts: dict[int, Layout], outputs: Se
         outputs: Slots of the outputs.
 
     Raises:
-        NoKernelError: A member has no kernel for its inputs.
+        NoKernelError: No kernel of a member supports its inputs.
     """
     return _Planner(members, layouts, outputs).finish()
 

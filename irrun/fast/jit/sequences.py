@@ -1,6 +1,6 @@
-"""Sequences of compiled kernels, which run without the interpreter in between.
+"""Sequences of compiled kernels, which run one after another without the interpreter.
 
-Calling a kernel from Python takes about ten microseconds, as long as computing a small layer.
+Calling a kernel from Python takes about ten microseconds, as long as a small layer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SequenceKernel:
         self._plan_count = 0
         #: One sequence per member, once memory was insufficient for all.
         self._single: list[SequenceKernel] | None = None
-        #: The layouts that last had no plan.
+        #: The last layouts without a plan.
         self._latest: tuple[Layout, ...] = ()
 
     def __call__(self, *inputs: Array) -> Array | tuple[Array, ...]:
@@ -68,7 +68,7 @@ class SequenceKernel:
         If the memory limit of the run is too small for all values at once, the members run one by one.
 
         Raises:
-            NoKernelError: The members have no kernels for these inputs.
+            NoKernelError: The kernels of the members do not support these inputs.
             InputError: There is not enough memory for a member.
         """
         if [x.dtype for x in inputs] != self._input_types:
@@ -106,7 +106,7 @@ class SequenceKernel:
         """Compute the outputs member by member, and release each value after its last use.
 
         Raises:
-            NoKernelError: A member has no kernel for its inputs.
+            NoKernelError: No kernel of a member supports its inputs.
             MemoryLimitError: The live values exceed the limit of the run.
         """
         if self._single is None:
@@ -131,10 +131,10 @@ class SequenceKernel:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _find_plan(self, layouts: tuple[Layout, ...]) -> Plan | None:
-        """Return the plan for inputs of some layouts, or None if there is none or it would not pay.
+        """Return the plan for inputs of some layouts, or None if none exists or making one would not pay off.
 
-        Making a plan takes longer than running single instructions. After several plans, one is only made for layouts
-        that occur twice in a row, which excludes growing values.
+        Making a plan takes longer than running single instructions. After several plans, further plans are only made
+        for layouts that occur twice in a row, which excludes growing values.
         """
         plans = self._plans  # other threads may replace it
         if layouts in plans:

@@ -118,7 +118,7 @@ class _Load:
             self._penalize(start, now)
 
     def _penalize(self, start: int, now: int) -> None:
-        """Disable helpers for a while, twice as long as last time if that was recent."""
+        """Disable helpers for a while, for twice as long as the last time if that was recent."""
         is_repeated = start - self._resume_time < 10 * self._penalty
         self._penalty = min(MAX_PENALTY, 2 * self._penalty) if is_repeated else MIN_PENALTY
         self._resume_time = now + self._penalty
@@ -171,7 +171,7 @@ class _Helper:
         self._thread.start()
 
     def wake(self) -> None:
-        """Let it help again, on another core than the current one.
+        """Let it help again, on a core other than the current one.
 
         The operating system may wake it up on the core of the thread that it helps, and leave it there for seconds.
         """

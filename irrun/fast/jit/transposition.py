@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Minimum size of a matrix, and maximum number of matrices: NumPy copies small matrices as fast.
+#: Minimum size of a matrix, and maximum number of matrices: NumPy is as fast for small matrices.
 MIN_MATRIX_SIZE, MAX_MATRICES = 1 << 14, 64
 #: Minimum number of elements per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16

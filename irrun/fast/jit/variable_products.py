@@ -25,7 +25,7 @@ F32 = np.dtype(np.float32)
 
 #: Maximum size of a right-hand matrix, so that it stays in the cache, and minimum number of rows for packing to pay.
 MAX_PACKED_SIZE, MIN_ROWS = 1 << 16, 16
-#: Maximum number of products: each has its own arguments.
+#: Maximum number of products: each needs its own arguments.
 MAX_ITEMS = 1 << 11
 #: Minimum number of multiplications per part, maximum number of parts, and minimum number of rows per block.
 MIN_PART_WORK, MAX_PARTS, MIN_BLOCK_ROWS = 1 << 19, 16, 64

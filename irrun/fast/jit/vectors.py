@@ -1,7 +1,7 @@
 """The machine that computes vectors of f32 with instructions of LLVM.
 
-Primitives are within 4 units in the last place. NaN stays NaN. There are no fast forms of sin and cos: their arguments
-may be so large that their remainder takes hundreds of bits.
+Primitives are accurate to 4 units in the last place. NaN stays NaN. sin and cos are missing, because large arguments
+would need hundreds of bits to compute their remainder.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def choose_size(geometry: Geometry, in_channels: int, out_channels: int) -> int:
 
 
 def transform_filters(filters: Array, size: int) -> Array:
-    """Return filters [CO, CI, 3, 3] in the order in which products read them: panels of channels, (m + 2)^2 times."""
+    """Return filters [CO, CI, 3, 3] in the order of the products: panels of channels, (m + 2)^2 times."""
     c_out, c_in = filters.shape[:2]
     matrix = make_filter_matrix(size)
     both = np.kron(matrix, matrix)
@@ -194,13 +194,13 @@ class WinogradConvolution:
 
 
 class _Plan:
-    """How a convolution is divided into blocks of tiles, and blocks into parts.
+    """The division of a convolution into blocks of tiles, and of blocks into parts.
 
     Attributes:
         blocks: The blocks.
         sections: For each section, the first output channel and the channel after the last.
         pieces: The same for input channels.
-        part_count: The number of blocks above which they are not divided.
+        part_count: Number of blocks from which on blocks are not divided.
         data_size: Elements of the transformed data of a block.
         planes_offset: Offset in scratch memory of a block of results, with as many channels as a vector has
             elements. A block of pixels precedes it.
