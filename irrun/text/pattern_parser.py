@@ -2,80 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import string
+from irrun.text.pattern_classes import ClassParser, escape
+from irrun.text.pattern_sets import CLASS_ESCAPES, PatternError, UnsupportedPatternError
 
-from irrun.text.packages import import_regex
+__all__ = ["translate"]
 
-__all__ = ["PatternError", "UnsupportedPatternError", "translate"]
-
-
-class PatternError(ValueError):
-    """PCRE2 does not compile a pattern."""
-
-
-class UnsupportedPatternError(ValueError):
-    """PCRE2 may compile a pattern that cannot be translated."""
-
-
-#: Escapes inside a class -> characters and classes of `regex`.
-CLASS_ESCAPES = {
-    "d": r"\p{Nd}",
-    "s": r"\s\u180e",
-    "w": r"\p{L}\p{N}\p{Mn}\p{Pc}",
-    "h": r"\t \xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000",
-    "v": r"\n-\r\x85\u2028\u2029",
-}
-#: Escapes -> characters.
-CONTROL_ESCAPES = {"a": "\a", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-#: POSIX classes with Unicode properties.
-POSIX_CLASSES = {
-    "alpha": r"\p{L}",
-    "lower": r"\p{Ll}",
-    "upper": r"\p{Lu}",
-    "alnum": r"\p{L}\p{N}",
-    "ascii": r"\x00-\x7f",
-    "blank": CLASS_ESCAPES["h"],
-    "cntrl": r"\p{Cc}",
-    "digit": r"\p{Nd}",
-    "punct": r"\p{P}$+<=>\^`|~",
-    "space": CLASS_ESCAPES["s"],
-    "word": CLASS_ESCAPES["w"],
-    "xdigit": "0-9A-Fa-f",
-}
-#: Names of general categories, and sets of them.
-_CATEGORY_NAMES = (
-    "C Cc Cf Cn Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs"
-)
-CATEGORIES = {name.lower(): name for name in _CATEGORY_NAMES.split()}
-SETS = {
-    "any": r"\x00-\U0010ffff",
-    "l&": r"\p{Lu}\p{Ll}\p{Lt}",
-    "lc": r"\p{Lu}\p{Ll}\p{Lt}",
-    "xan": r"\p{L}\p{N}",
-    "xsp": CLASS_ESCAPES["s"],
-    "xps": CLASS_ESCAPES["s"],
-    "xwd": CLASS_ESCAPES["w"],
-}
-#: Normalized names of PCRE2's binary properties.
-_BINARY_NAMES = """\
-alphabetic alpha ascii asciihexdigit ahex bidicontrol bidic bidimirrored bidim cased caseignorable ci
-changeswhencasefolded cwcf changeswhencasemapped cwcm changeswhenlowercased cwl changeswhentitlecased cwt
-changeswhenuppercased cwu dash defaultignorablecodepoint di deprecated dep diacritic dia emoji emojicomponent  ecomp
-emojimodifier emod emojimodifierbase ebase emojipresentation epres extendedpictographic extpict extender  ext
-graphemebase grbase graphemeextend grext graphemelink grlink hexdigit hex idcontinue idc idstart ids  ideographic ideo
-idsbinaryoperator idsb idstrinaryoperator idst joincontrol joinc logicalorderexception loe  lowercase lower math
-noncharactercodepoint nchar patternsyntax patsyn patternwhitespace patws prependedconcatenationmark pcm  quotationmark
-qmark radical regionalindicator ri sentenceterminal sterm softdotted sd terminalpunctuation term  unifiedideograph
-uideo uppercase upper variationselector vs whitespace space wspace xidcontinue xidc xidstart  xids
-"""
-BINARY_PROPERTIES = frozenset(_BINARY_NAMES.split())
 #: Maximum lookbehind of a branch of variable length, in characters.
 MAX_LOOKBEHIND = 255
 #: Maximum nesting depth of groups.
 MAX_DEPTH = 100
-#: Characters with a different meaning in classes of `regex`.
-_PLAIN = frozenset(string.ascii_letters + string.digits)
 #: Maximum number of characters that a quantifier can repeat.
 MAX_REPEATS = 65535
 
@@ -101,18 +36,14 @@ def translate(pattern: str, captures: bool = True) -> tuple[str, bool]:
     return text, parser.has_context
 
 
-class _Parser:
-    """Reads a pattern from left to right.
-
-    The width of an expression is the largest number of characters that it matches; None if it is unlimited.
-    """
+class _Parser(ClassParser):
+    """Reads a pattern from left to right."""
 
     def __init__(self, pattern: str, captures: bool = True) -> None:
-        self.pattern = pattern
+        super().__init__(pattern)
         self.captures = captures
         self.has_references = False
         self.has_context = False
-        self.position = 0
         self.depth = 0
         self.flags = ""
 
@@ -121,25 +52,6 @@ class _Parser:
         if self.position < len(self.pattern):
             raise PatternError("unmatched closing parenthesis")
         return text
-
-    def peek(self, count: int = 1) -> str:
-        return self.pattern[self.position : self.position + count]
-
-    def skip(self, text: str) -> bool:
-        """Skip a text if it is next."""
-        if self.pattern.startswith(text, self.position):
-            self.position += len(text)
-            return True
-        return False
-
-    def take_until(self, end: str) -> str:
-        """Return the text before the next `end`, and skip both."""
-        stop = self.pattern.find(end, self.position)
-        if stop < 0:
-            raise PatternError(f"missing {end}")
-        taken = self.pattern[self.position : stop]
-        self.position = stop + len(end)
-        return taken
 
     def parse_alternatives(self) -> tuple[str, int | None]:
         """Parse alternatives up to a closing parenthesis or the end."""
@@ -251,7 +163,7 @@ class _Parser:
         if char == "[":
             return self.parse_class()
         if char == "\\":
-            return self.parse_escape()
+            return self.parseescape()
         if char == ".":
             return ".", 1, True
         if char in "^$":
@@ -264,7 +176,7 @@ class _Parser:
             if self.read_bounds() is not None:
                 raise PatternError("a quantifier has nothing to repeat")
             self.position += 1
-        return _escape(char), 1, True
+        return escape(char), 1, True
 
     def parse_group(self) -> tuple[str, int | None, bool]:
         """Parse a group after its opening parenthesis."""
@@ -325,7 +237,7 @@ class _Parser:
             else:
                 raise PatternError("unknown option")
 
-    def parse_escape(self) -> tuple[str, int | None, bool]:
+    def parseescape(self) -> tuple[str, int | None, bool]:
         """Parse an escape outside a class, after the backslash."""
         char = self.peek()
         if char in CLASS_ESCAPES and char:
@@ -375,13 +287,13 @@ class _Parser:
             return self.parse_reference()
         if char in ("g", "k"):
             return self.parse_named_reference()
-        return _escape(self.parse_character()), 1, True
+        return escape(self.parse_character()), 1, True
 
     def quote(self, quoted: str) -> tuple[str, int | None, bool]:
         """Return quoted text; a quantifier repeats its last character."""
         if not quoted:
             return "", 0, False
-        return "".join(map(_escape, quoted)), len(quoted), True
+        return "".join(map(escape, quoted)), len(quoted), True
 
     def parse_reference(self) -> tuple[str, int | None, bool]:
         """Parse a reference by number or an octal number."""
@@ -398,7 +310,7 @@ class _Parser:
             return f"(?:\\{digits})", None, True
         if digits[0] in "89":
             raise PatternError("a reference to a group that does not exist")
-        return _escape(self.parse_character()), 1, True
+        return escape(self.parse_character()), 1, True
 
     def parse_named_reference(self) -> tuple[str, int | None, bool]:
         """Parse a reference by name."""
@@ -419,159 +331,6 @@ class _Parser:
             raise UnsupportedPatternError("recursion is not supported")
         return f"(?P={_check_name(name)})", None, True
 
-    def parse_character(self) -> str:
-        """Parse the escape of a single character, after the backslash."""
-        char = self.peek()
-        self.position += 1
-        if not char:
-            raise PatternError("trailing backslash")
-        if char in CONTROL_ESCAPES:
-            return CONTROL_ESCAPES[char]
-        if char == "c":
-            control = self.peek()
-            self.position += 1
-            if not control or not 32 <= ord(control) < 127:
-                raise PatternError("malformed control character")
-            return chr(ord(control.upper()) ^ 64)
-        if char == "x":
-            return self.parse_hexadecimal()
-        if char in ("N", "o") and self.skip("{"):
-            digits = self.take_until("}").strip(" ")
-            return _make_char(digits[2:] if char == "N" else digits, 16 if char == "N" else 8)
-        if char in "01234567":
-            stop = self.position
-            while stop < min(self.position + 2, len(self.pattern)) and self.pattern[stop] in "01234567":
-                stop += 1
-            digits = self.pattern[self.position - 1 : stop]
-            self.position = stop
-            return _make_char(digits, 8)
-        if char in _PLAIN:
-            raise PatternError(f"unknown escape \\{char}")
-        return char
-
-    def parse_hexadecimal(self) -> str:
-        """Parse one or two digits, or any number of digits in braces."""
-        if self.skip("{"):
-            return _make_char(self.take_until("}").strip(" "), 16)
-        stop = self.position
-        while stop < min(self.position + 2, len(self.pattern)) and self.pattern[stop] in string.hexdigits:
-            stop += 1
-        digits = self.pattern[self.position : stop]
-        self.position = stop
-        return _make_char(digits, 16)
-
-    def parse_property(self) -> tuple[bool, str]:
-        """Parse `p{...}` or `pL`; return whether it is negated, and the content of a class."""
-        negated = self.peek() == "P"
-        self.position += 1
-        name = self.take_until("}") if self.skip("{") else self.peek()
-        if self.pattern[self.position - 1] != "}" or not name:
-            self.position += 1
-        name = name.strip()
-        if name.startswith("^"):
-            negated, name = not negated, name[1:]
-        return negated, _translate_property(name)
-
-    def parse_class(self) -> tuple[str, int | None, bool]:
-        """Parse a class after its opening bracket."""
-        if self.find_posix_end(self.position) is not None:
-            raise PatternError("a POSIX class outside a class")
-        negated = self.skip("^")
-        content: list[str] = []
-        complements: list[str] = []  # classes of which each element may be any other character
-        is_first = True
-        while is_first or self.peek() != "]":
-            if self.position >= len(self.pattern):
-                raise PatternError("missing closing bracket")
-            is_first = False
-            if self.skip("\\E"):
-                continue
-            if self.skip("\\Q"):
-                content += map(_escape, self.take_until("\\E"))
-                continue
-            low = self.parse_class_element(content, complements)
-            if self.peek() != "-" or self.peek(2) in ("-", "-]"):
-                content += [] if low is None else [_escape(low)]
-                continue
-            if low is None:
-                raise PatternError("a range begins with a class")
-            self.position += 1
-            sets: list[str] = []
-            high = self.parse_class_element(sets, sets)
-            if high is None:
-                raise PatternError("a range ends with a class")
-            if high < low:
-                raise PatternError("a range is out of order")
-            content.append(f"{_escape(low)}-{_escape(high)}")
-        self.position += 1
-        return _write_class(negated, "".join(content), complements), 1, True
-
-    def find_posix_end(self, position: int) -> int | None:
-        """If a POSIX class begins at a position, return the position of its `:]`, `.]` or `=]`."""
-        terminator = self.pattern[position : position + 1]
-        if terminator not in (":", ".", "="):
-            return None
-        position += 1
-        while position + 1 < len(self.pattern):
-            pair = self.pattern[position : position + 2]
-            if pair in ("\\]", "\\\\"):
-                position += 1
-            elif pair == "[" + terminator or pair[0] == "]":
-                return None
-            elif pair == terminator + "]":
-                return position
-            position += 1
-        return None
-
-    def parse_class_element(self, content: list[str], complements: list[str]) -> str | None:
-        """Parse a character or a set of a class; return the character, and add a set to a list."""
-        char = self.peek()
-        stop = self.find_posix_end(self.position + 1) if char == "[" else None
-        if stop is not None:
-            name = self.pattern[self.position + 2 : stop]
-            self.position = stop + 2
-            known = POSIX_CLASSES.get(name.removeprefix("^"))
-            if known is None or self.pattern[stop] != ":":
-                raise PatternError("unknown class")
-            (complements if name.startswith("^") else content).append(known)
-            return None
-        self.position += 1
-        if char != "\\":
-            if not char:
-                raise PatternError("missing closing bracket")
-            return char
-        escape = self.peek()
-        if escape == "b":
-            self.position += 1
-            return "\b"
-        if escape in ("p", "P"):
-            negated, known = self.parse_property()
-            (complements if negated else content).append(known)
-            return None
-        if escape and escape.lower() in CLASS_ESCAPES:
-            self.position += 1
-            known = CLASS_ESCAPES[escape.lower()]
-            (complements if escape.isupper() else content).append(known)
-            return None
-        if escape in ("B", "R", "X", "N") and self.peek(4) != "N{U+":
-            raise PatternError("an escape that is not allowed in a class")
-        if escape and escape in "89":
-            raise PatternError("invalid octal digit")
-        return self.parse_character()
-
-
-def _write_class(negated: bool, content: str, complements: list[str]) -> str:
-    """Return a class that contains complements of sets."""
-    if not complements:
-        return f"[{'^' if negated else ''}{content}]"
-    if not content and len(complements) == 1:
-        return f"[{'' if negated else '^'}{complements[0]}]"
-    choices = [f"[{content}]"] if content else []
-    choices += [f"[^{known}]" for known in complements]
-    if negated:
-        return f"(?:(?!{'|'.join(choices)})(?s:.))"
-    return f"(?:{'|'.join(choices)})"
-
 
 def _open_flags(outer: str, flags: str) -> str:
     """Return the opening of a group that changes options. White space is already removed, so `x` is omitted."""
@@ -580,61 +339,7 @@ def _open_flags(outer: str, flags: str) -> str:
     return f"(?{added}{'-' + removed if removed else ''}:" if added or removed else "(?:"
 
 
-def _escape(char: str) -> str:
-    """Escape a character, for use inside and outside classes."""
-    if char in _PLAIN or ord(char) >= 128:
-        return char if not 0xD800 <= ord(char) < 0xE000 else f"\\u{ord(char):04x}"
-    return f"\\x{ord(char):02x}"
-
-
-def _make_char(digits: str, base: int) -> str:
-    try:
-        code = int(digits, base)
-    except ValueError:
-        raise PatternError("malformed number") from None
-    if code > 0x10FFFF or 0xD800 <= code < 0xE000 or "_" in digits or "-" in digits:
-        raise PatternError("not a valid character")
-    return chr(code)
-
-
 def _check_name(name: str) -> str:
     if not name.isidentifier() or len(name) > 128:
         raise PatternError("malformed group name")
     return name
-
-
-@functools.cache
-def _translate_property(name: str) -> str:
-    """Return the class content of a PCRE2 property.
-
-    Raises:
-        PatternError: The property is unknown to PCRE2.
-    """
-    key = name.translate({ord(c): None for c in " _-\t"}).lower()
-    if key in CATEGORIES:
-        return rf"\p{{{CATEGORIES[key]}}}"
-    if key in SETS:
-        return SETS[key]
-    prefix, separator, value = key.replace(":", "=").partition("=")
-    regex = import_regex()
-    if separator:
-        properties = {
-            "script": "sc",
-            "sc": "sc",
-            "scriptextensions": "scx",
-            "scx": "scx",
-            "bidiclass": "bc",
-            "bc": "bc",
-        }
-        if prefix not in properties:
-            raise PatternError(f"unknown property {name}")
-        candidate = rf"\p{{{properties[prefix]}={value}}}"
-    elif key in BINARY_PROPERTIES:
-        candidate = rf"\p{{{key}}}"
-    else:
-        candidate = rf"\p{{scx={key}}}"
-    try:
-        regex.compile(candidate)
-    except regex.error:
-        raise PatternError(f"unknown property {name}") from None
-    return candidate

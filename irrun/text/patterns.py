@@ -22,7 +22,8 @@ from irrun.errors import InputError, TimeLimitError
 from irrun.text.ascii_patterns import AsciiPattern, convert_to_ascii
 from irrun.text.literals import find_literals
 from irrun.text.packages import import_regex
-from irrun.text.pattern_parser import PatternError, UnsupportedPatternError, translate
+from irrun.text.pattern_parser import translate
+from irrun.text.pattern_sets import PatternError, UnsupportedPatternError
 from irrun.text.simple_patterns import SimplePattern, find_simple_pattern
 from irrun.text.unicode_ranges import is_unassigned
 

@@ -7,7 +7,8 @@ import pytest
 
 pytest.importorskip("regex")
 
-from irrun.text.pattern_parser import PatternError, UnsupportedPatternError, translate
+from irrun.text.pattern_parser import translate
+from irrun.text.pattern_sets import PatternError, UnsupportedPatternError
 from text.strings import run, to_strings, to_u8
 
 #: What each pattern is matched with.
