@@ -65,14 +65,14 @@ class ClassParser:
             return self.parse_hexadecimal()
         if char in ("N", "o") and self.skip("{"):
             digits = self.take_until("}").strip(" ")
-            return make_char(digits[2:] if char == "N" else digits, 16 if char == "N" else 8)
+            return _make_char(digits[2:] if char == "N" else digits, 16 if char == "N" else 8)
         if char in "01234567":
             stop = self.position
             while stop < min(self.position + 2, len(self.pattern)) and self.pattern[stop] in "01234567":
                 stop += 1
             digits = self.pattern[self.position - 1 : stop]
             self.position = stop
-            return make_char(digits, 8)
+            return _make_char(digits, 8)
         if char in _PLAIN:
             raise PatternError(f"unknown escape \\{char}")
         return char
@@ -80,13 +80,13 @@ class ClassParser:
     def parse_hexadecimal(self) -> str:
         """Parse one or two digits, or any number of digits in braces."""
         if self.skip("{"):
-            return make_char(self.take_until("}").strip(" "), 16)
+            return _make_char(self.take_until("}").strip(" "), 16)
         stop = self.position
         while stop < min(self.position + 2, len(self.pattern)) and self.pattern[stop] in string.hexdigits:
             stop += 1
         digits = self.pattern[self.position : stop]
         self.position = stop
-        return make_char(digits, 16)
+        return _make_char(digits, 16)
 
     def parse_property(self) -> tuple[bool, str]:
         """Parse `p{...}` or `pL`; return whether it is negated, and the content of a class."""
@@ -208,7 +208,7 @@ def escape(char: str) -> str:
     return f"\\x{ord(char):02x}"
 
 
-def make_char(digits: str, base: int) -> str:
+def _make_char(digits: str, base: int) -> str:
     try:
         code = int(digits, base)
     except ValueError:
