@@ -17,7 +17,7 @@ from irrun.cli.numbers import IntegerRange, NumberRange
 from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
-    from irrun.inspection.benchmark import Bench, KernelState
+    from irrun.inspection.bench_results import Bench, KernelState
 
 __all__ = ["command"]
 

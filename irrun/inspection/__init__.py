@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from irrun.inspection.benchmark import Bench as Bench
+    from irrun.inspection.bench_results import Bench as Bench
     from irrun.inspection.benchmark import bench as bench
     from irrun.inspection.checks import CheckFinding as CheckFinding
     from irrun.inspection.checks import CheckReport as CheckReport
@@ -44,53 +44,37 @@ if TYPE_CHECKING:
     from irrun.inspection.trace import Trace as Trace
     from irrun.inspection.trace import TracedValue as TracedValue
 
-#: The public names and the modules that define them.
-_PUBLIC = {
-    "Bench": "irrun.inspection.benchmark",
-    "bench": "irrun.inspection.benchmark",
-    "Breakpoint": "irrun.inspection.debugger",
-    "breakpoint": "irrun.inspection.debugger",
-    "Condition": "irrun.inspection.conditions",
-    "parse_condition": "irrun.inspection.conditions",
-    "Reduction": "irrun.inspection.reduction",
-    "reduce": "irrun.inspection.reduction",
-    "CheckFinding": "irrun.inspection.checks",
-    "CheckReport": "irrun.inspection.checks",
-    "Cure": "irrun.inspection.cure",
-    "CureStep": "irrun.inspection.cure",
-    "check": "irrun.inspection.checks",
-    "find_cure": "irrun.inspection.cure",
-    "Comparison": "irrun.inspection.comparison",
-    "LayerComparison": "irrun.inspection.comparison",
-    "OutputComparison": "irrun.inspection.comparison",
-    "compare": "irrun.inspection.comparing",
-    "KeyTable": "irrun.inspection.keys",
-    "LayerDifference": "irrun.inspection.differences",
-    "ModelDifferences": "irrun.inspection.differences",
-    "diff": "irrun.inspection.differences",
-    "Metrics": "irrun.inspection.metrics",
-    "LayerProfile": "irrun.inspection.profile_layers",
-    "Profile": "irrun.inspection.profiling",
-    "profile": "irrun.inspection.profiling",
-    "Recorder": "irrun.inspection.recording",
-    "Selection": "irrun.inspection.keys",
-    "Trace": "irrun.inspection.trace",
-    "TracedValue": "irrun.inspection.trace",
-    "measure": "irrun.inspection.metrics",
-    "measure_top_k": "irrun.inspection.metrics",
-    "record": "irrun.inspection.recording",
-    "replay": "irrun.inspection.replaying",
+#: The public names by the module that defines them.
+_NAMES = {
+    "bench_results": ("Bench",),
+    "benchmark": ("bench",),
+    "checks": ("CheckFinding", "CheckReport", "check"),
+    "comparing": ("compare",),
+    "comparison": ("Comparison", "LayerComparison", "OutputComparison"),
+    "conditions": ("Condition", "parse_condition"),
+    "cure": ("Cure", "CureStep", "find_cure"),
+    "debugger": ("Breakpoint", "breakpoint"),
+    "differences": ("LayerDifference", "ModelDifferences", "diff"),
+    "keys": ("KeyTable", "Selection"),
+    "metrics": ("Metrics", "measure", "measure_top_k"),
+    "profile_layers": ("LayerProfile",),
+    "profiling": ("Profile", "profile"),
+    "recording": ("Recorder", "record"),
+    "reduction": ("Reduction", "reduce"),
+    "replaying": ("replay",),
+    "trace": ("Trace", "TracedValue"),
 }
+_MODULES = {name: f"irrun.inspection.{module}" for module, names in _NAMES.items() for name in names}
 
-__all__ = list(_PUBLIC)
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> object:
     import importlib
 
-    if name not in _PUBLIC:
+    if name not in _MODULES:
         raise AttributeError(f"module 'irrun.inspection' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    value = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 

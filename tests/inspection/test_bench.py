@@ -19,7 +19,8 @@ from irrun.errors import ExecutionError, InputError
 from irrun.inspection import bench as inspection_bench
 from irrun.inspection import bench_engines
 from irrun.inspection.bench_engines import IrrunEngine, OpenVinoEngine, run_block, run_each
-from irrun.inspection.benchmark import EngineBench, bench
+from irrun.inspection.bench_results import EngineBench
+from irrun.inspection.benchmark import bench
 from irrun.inspection.peak_memory import PeakMeter, read_peak
 from irrun.runtime import compilation
 from irrun.runtime.options import RunSettings
