@@ -1,4 +1,4 @@
-"""Inference of the shapes of the outputs of TensorIterator, Loop and If, from those in their bodies."""
+"""Inference of the output shapes of TensorIterator, Loop and If from the shapes in their bodies."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class BodyInference(Protocol):
         """Whether the inputs of a layer do not fit."""
 
     def get_results(self) -> dict[int, Value | None]:
-        """Return what is known about the Results by the id of the layer."""
+        """Return the facts about the Results by the id of the layer."""
 
 
 T = TypeVar("T", bound=BodyInference)
 #: Infers the values of a body from what is known about its Parameters by the id of the layer.
 InferBody: TypeAlias = "Callable[[Body, Mapping[int, Value]], T]"
 
-#: How often the shapes of states that change in the body are inferred again. Then their ranks are unknown.
+#: Maximum number of inferences of states whose shapes change in the body. Beyond it, their ranks are unknown.
 _ATTEMPTS = 4
 
 
@@ -156,7 +156,7 @@ class _LoopBody(Generic[T]):
         return outputs, inner
 
     def slice(self, entry: PortMapEntry, value: Value) -> Value:
-        """Return what is known about one slice of an input."""
+        """Return the facts about one slice of an input."""
         if entry.axis is None:
             return value
         if value.shape is None:

@@ -2,7 +2,7 @@
 
 The choice of kernels is made when a model is compiled, so its results never change. With "auto", compiled kernels are
 used if a mark in the cache states that they have been compiled before. Otherwise they are compiled in the background,
-as soon as it pays, for models that are compiled later.
+as soon as this pays off, for models that are compiled later.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ VALUES: dict[str, bool | Literal["auto"]] = {
     "1": True,
     "on": True,
 }
-#: Maximum size of weights that compiled kernels keep in their own order, in bytes.
+#: Maximum size of the weights that compiled kernels rearrange, in bytes.
 JIT_PACKED_BYTES = 1 << 30
-#: Number of runs, and their total time in seconds, after which compiling the kernels of a program pays.
+#: Number of runs, and their total time in seconds, after which compiling the kernels of a program pays off.
 MIN_RUNS, MIN_SECONDS = 3, 0.5
 
 
@@ -52,8 +52,8 @@ def resolve_jit(jit: Jit) -> bool | Literal["auto"]:
     """Return the option of a model: None means the environment variable IRRUN_JIT, or "auto".
 
     Raises:
-        InputError: The value is unknown, or kernels cannot be compiled because llvmlite is not installed. IRRUN_CPU is
-            unknown, or names what this processor cannot run.
+        InputError: The value is unknown, or kernels cannot be compiled because llvmlite is not installed, or IRRUN_CPU
+            is unknown or names a level that this processor does not support.
     """
     is_from_environment = jit is None
     if jit is None:
@@ -118,7 +118,7 @@ class ProgramKernels:
             self._is_complete = True
 
     def count_run(self, seconds: float, compile_program: Callable[[], Program]) -> None:
-        """Count a run without compiled kernels, and start to compile them after enough of them.
+        """Count a run without compiled kernels, and after enough runs, start to compile them.
 
         Args:
             seconds: The seconds that the run took.
@@ -151,13 +151,13 @@ class ProgramKernels:
 
 
 class _ProcessEnd(Deadline):
-    """The end of the main thread: the process does not wait for kernels that it will not use."""
+    """The main thread has ended, and the process does not wait for kernels that it will not use."""
 
     def __init__(self) -> None:
         super().__init__(math.inf)
 
     def check(self) -> None:
-        """Check that the main thread runs.
+        """Check that the main thread is running.
 
         Raises:
             TimeLimitError: It has ended.
@@ -175,7 +175,7 @@ def find_kernels(model: Model, options: Sequence[object]) -> ProgramKernels | No
 
     Args:
         model: The model.
-        options: How it is compiled. Texts of equal options are equal.
+        options: The options of compilation as a text, equal for equal options.
     """
     if not is_installed():
         return None
@@ -186,8 +186,8 @@ def find_kernels(model: Model, options: Sequence[object]) -> ProgramKernels | No
 def _digest(model: Model, options: Sequence[object]) -> str:
     """Return a digest of the layers, shapes and edges of a model and of options.
 
-    It does not read the weights, which takes seconds for large models: kernels rarely depend on them, and those that
-    are not in the cache after all are compiled before the first run.
+    It does not read the weights, which would take seconds for large models. Kernels rarely depend on weights; a kernel
+    that does, and is not in the cache, is compiled before the first run.
     """
     digest = hashlib.sha256(repr([__version__, get_level(), *options]).encode("utf-8", "surrogatepass"))
     for graph, layer in model.graph.walk():

@@ -1,4 +1,4 @@
-"""Checks of custom operations: of their attributes in a model, and of what their kernels return."""
+"""Checks of custom operations: their attributes in a model, and the results of their kernels."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _to_tuple(result: Any, operation: Operation, layer: Layer, count: int | None
 def _check_output(
     value: Any, position: int, operation: Operation, layer: Layer, types: Mapping[ElementType, ElementType]
 ) -> Array:
-    """Return a result as an array of the type that is computed in instead of the declared one."""
+    """Return a result as an array of the computed type, which may replace the declared type."""
     subject = f"output {position} of the kernel of {operation}"
     declared = layer.outputs[position].element_type if layer.outputs else None
     if not isinstance(value, (np.ndarray, np.generic)):

@@ -26,7 +26,7 @@ __all__ = ["Executor", "Instrument", "Observer", "RequestState", "Scope"]
 
 Array = np.ndarray[Any, Any]
 
-#: Loops with at least this many iterations are written as endless ones.
+#: Loops with at least this many iterations are shown as endless.
 ENDLESS = 1 << 31
 #: Where an instruction runs: the owners of the bodies that contain it, outermost first, each with its iteration.
 Scope = tuple[tuple[Layer, int], ...]
@@ -59,9 +59,9 @@ class Observer(Protocol):
 
 
 class Instrument(Protocol):
-    """Measures the instructions that a request runs: the optimized program, or the plain one if there are observers.
+    """Measures the instructions that a request runs: the optimized program, or with observers the plain one.
 
-    Called with each kernel when an executor is created; returns what runs in its place. Requests without an
+    Called with each kernel when an executor is created; returns the function that replaces it. Requests without an
     instrument are not affected.
     """
 
@@ -76,11 +76,11 @@ class Instrument(Protocol):
 
 
 class Fallback(NamedTuple):
-    """An instruction with a failed specialized kernel, where the plain kernels ran.
+    """An instruction whose specialized kernel failed, so that the plain kernels ran.
 
     Attributes:
         layers: The names of its layers.
-        failures: How often.
+        failures: The number of failures.
         reason: The first error.
     """
 
@@ -99,7 +99,7 @@ class RequestState:
         observers: The observers of the current run.
         observer_error: The exception that an observer raised. It reaches the caller unchanged.
         memory: The memory limit for the values of a run.
-        deadline: When the current run must end; None for no limit.
+        deadline: The time at which the current run must end; None for no limit.
         running: The executors that are running, each in a body of the one before.
         fallbacks: Instructions with failed specialized kernels, by their layers.
     """
@@ -267,7 +267,7 @@ class Executor:
         return self._layer_counts[position], self._layer_counts[-1]
 
     def describe_iteration(self) -> tuple[str, str]:
-        """Return how far the innermost loop around the program is, such as "4 of 10 iterations of", and its name."""
+        """Return the progress of the innermost loop around the program ("4 of 10 iterations of"), and its name."""
         if self._parent is None or self._owner is None:
             return "", ""
         if len(self._owner.bodies) > 1:  # the branches of an If do not iterate
@@ -342,10 +342,10 @@ class Executor:
             yield (*step[:5], functools.partial(self._raise_if_late, guard))
 
     def _check_memory(self, instruction: Instruction, values: list[Any]) -> None:
-        """Check that what an instruction allocates does not exceed the memory.
+        """Check that the allocations of an instruction do not exceed the memory limit.
 
         Raises:
-            MemoryLimitError: It exceeds the memory.
+            MemoryLimitError: They exceed it.
         """
         memory = self._state.memory
         for size, scratch in estimate_allocations(instruction, values.__getitem__):
@@ -485,7 +485,7 @@ def _store_outputs(values: list[Any], outputs: tuple[int, ...], result: Any) -> 
     if len(result) < len(outputs):
         raise ExecutionError(f"the kernel returned {len(result)} outputs, the layer has {len(outputs)}")
     for slot, value in zip(outputs, result, strict=False):
-        # The only element of a string tensor is a str, which NumPy would convert to a type of fixed width.
+        # The only element of a string tensor is a str, which NumPy would convert to a fixed-width type.
         values[slot] = np.array(value, object) if isinstance(value, str) else np.asarray(value)
 
 
@@ -502,9 +502,9 @@ def _check_replacement(replacement: Sequence[Array], outputs: tuple[int, ...]) -
 
 
 def _explain_error(error: Exception, instruction: Instruction) -> str:
-    """Return what is wrong with the inputs of an instruction, as far as the exception of NumPy tells.
+    """Return the problem with the inputs of an instruction, as far as NumPy's exception tells.
 
-    Kernels check what they depend on. This covers what NumPy checks itself: types that it cannot compute with, and
+    Kernels check what they depend on. This function covers NumPy's own checks: types that it cannot compute with, and
     shapes that cannot be broadcast.
     """
     text = f"{type(error).__name__}: {error}"

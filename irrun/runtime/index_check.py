@@ -29,7 +29,7 @@ class InvalidIndices:
         total: The number of all indices, in all iterations.
         index: The first one.
         position: Its position in the tensor of indices.
-        scope: The iterations of the bodies that contain the layer, at the first one.
+        scope: The iterations of the bodies that contain the layer, at the first invalid index.
         minimum: The smallest valid index.
         maximum: The largest valid index.
         effect: The effect of indices out of range, such as "the result is zero there".

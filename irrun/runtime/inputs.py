@@ -27,7 +27,7 @@ _TO_NHWC = (0, 2, 3, 1)
 #: A key that identifies an input: a name, a position or a tensor spec.
 InputKey = str | int | TensorSpec
 
-#: The inputs of a run: an array for a model of one input, a sequence in the order of the Parameters, or a mapping.
+#: The inputs of a run: an array for a model with one input, a sequence in the order of the Parameters, or a mapping.
 Inputs = Union["ArrayLike", "Sequence[ArrayLike]", "Mapping[Any, ArrayLike]", None]
 
 
@@ -40,7 +40,7 @@ def collect_inputs(inputs: Inputs, specs: Sequence[TensorSpec], names: Mapping[s
         names: The position of each name of an input.
 
     Raises:
-        InputError: A name is unknown, an input is missing or passed twice, or a type or shape does not match.
+        InputError: A name is unknown, an input is missing or given twice, or a type or shape does not match.
     """
     values = _assign_positions(inputs, specs, names)
     missing = [str(spec) for i, spec in enumerate(specs) if i not in values]
@@ -85,8 +85,8 @@ def find_position(key: object, specs: Sequence[TensorSpec], names: Mapping[str, 
 def convert_input(value: ArrayLike, spec: TensorSpec) -> Array:
     """Convert a value to the element type of an input.
 
-    As in OpenVINO, floats are cast to any type of floats. Other conversions must not change a value, and floats are
-    never converted to integers. A scalar is accepted as one element where the shape has one dimension.
+    As in OpenVINO, floats are cast to any floating-point type. Other conversions must not change a value, and floats
+    are never converted to integers. If the shape has one dimension, a scalar is accepted as its element.
 
     Args:
         value: An array, or anything that `np.asarray` accepts.
@@ -108,7 +108,7 @@ def convert_input(value: ArrayLike, spec: TensorSpec) -> Array:
 
 
 def _explain_shape(shape: tuple[int, ...], expected: PartialShape) -> str:
-    """Return how a shape differs from the declared one, and the likely cause."""
+    """Return the difference between a shape and the declared shape, and the likely cause."""
     if len(shape) == len(expected):
         order = _find_layout_change(shape, expected)
         if order is not None:
@@ -213,7 +213,7 @@ def _convert_bytes(array: Array, dtype: np.dtype[Any]) -> Array:
     """Convert integers of 8 bits to floats, which represent all of them."""
     if dtype != np.float16 or array.dtype != np.uint8:
         return array.astype(dtype)
-    # NumPy rounds to f16 without instructions of the processor. With exponents of f16, the bits of f32 only move.
+    # NumPy rounds to f16 in software. If exponents fit in f16, the bits of f32 only move.
     bits = (array.astype(np.float32) * np.float32(2.0**-112)).view(np.uint32)
     return np.asarray((bits >> np.uint32(13)).astype(np.uint16).view(np.float16))
 
@@ -233,7 +233,7 @@ def _is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def _has_bits_of(array: Array, element_type: ElementType) -> bool:
-    """Return whether an array holds the bits of a type that NumPy does not have, as files that np.save writes do."""
+    """Return whether an array contains the bits of a type that NumPy does not have, as in files of np.save."""
     is_void = array.dtype.type is np.void and not array.dtype.fields
     is_extension = element_type.is_float and element_type.bits >= 8 and element_type.dtype.type.__module__ != "numpy"
     return is_void and is_extension and array.dtype.itemsize == element_type.dtype.itemsize

@@ -1,4 +1,4 @@
-"""Inference of what is known about the outputs of one layer."""
+"""Inference of the facts about the outputs of one layer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PROBE_LIMIT = 1 << 24
 
 
 def infer_layer(layer: Layer, inputs: Sequence[Value | None]) -> list[Value]:
-    """Infer what is known about the outputs of a layer without bodies.
+    """Infer the facts about the outputs of a layer without bodies.
 
     Args:
         layer: The layer. Declared shapes have no influence.
@@ -74,7 +74,7 @@ def _add_values(
     inputs: Sequence[Value | None],
     results: list[Value],
 ) -> list[Value]:
-    """Return results with values, or bounds of them, where they depend on constants and shapes only."""
+    """Return results with values, or bounds of values, where they depend only on constants and shapes."""
     element_type = layer.outputs[0].element_type if layer.outputs else None
     if operation.gives_shape:
         shape = None if inputs[0] is None else inputs[0].shape
@@ -126,7 +126,7 @@ def _run(
             result = operation.kernel(*values, **attributes, **provided)
     except InputError as error:
         raise ShapeError(error.message) from None
-    except Exception:  # whatever is wrong is reported when the model runs
+    except Exception:  # any problem is reported when the model runs
         return None
     return [np.asarray(array) for array in (result if isinstance(result, (tuple, list)) else (result,))]
 
@@ -134,9 +134,9 @@ def _run(
 def _probe(
     operation: Operation, attributes: Mapping[str, Any], layer: Layer, inputs: Sequence[Value | None]
 ) -> list[PartialShape | None]:
-    """Return the shapes that the kernel of an operation without a rule gives for arrays of several sizes and values.
+    """Run the kernel of an operation without a shape rule on arrays of several sizes and values, and return the shapes.
 
-    Dimensions that differ are dynamic. Where the kernel fails, shapes are unknown.
+    Dimensions that differ between runs are dynamic. If the kernel fails, shapes are unknown.
     """
     if any(kind is not OutputCount for kind in operation.provided.values()):
         return []

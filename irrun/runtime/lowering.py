@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 #: Returns the operation of a layer type and version.
 OperationFinder = Callable[[str, str], Operation | None]
 
-#: Unpacked constants may take this many times the bytes of the weights, since constants overlap.
+#: Unpacked constants may take this many times the bytes of the weights, since constants may overlap.
 OVERLAP_FACTOR = 8
 #: Bytes of such constants that are always allowed.
 OVERLAP_ALLOWANCE = 1 << 20
@@ -202,7 +202,7 @@ class _GraphLowering:
         return len(self.initial) - 1
 
     def add_outputs(self, layer: Layer) -> tuple[int, ...]:
-        """Add slots for the output ports of a layer; one without a consumer if it has no ports."""
+        """Add slots for the output ports of a layer; if it has no ports, add one slot without a consumer."""
         slots = []
         for port in layer.outputs:
             slot = self.slots[layer.id, port.id] = self.add_slot()

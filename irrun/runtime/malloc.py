@@ -1,10 +1,10 @@
 """Settings of the C library's memory allocator.
 
-A run allocates and frees large arrays all the time. By default glibc requests each of them from the system and
-returns it when it is freed, so that the system clears the same pages again and again: 5 to 13 % of a network's run
-time. Once a large block has been freed, however, glibc keeps blocks up to that size for later use (mallopt(3),
-"dynamic mmap threshold"). Allocating and freeing one block of the largest such size is enough; since it is never
-written to, it takes no memory. Other C libraries ignore it.
+A run allocates and frees large arrays all the time. By default, glibc requests each array from the system and returns
+it when it is freed, so that the system clears the same pages again and again, which takes 5 to 13 % of a network's run
+time. Once a large block has been freed, however, glibc keeps blocks up to that size for later use (mallopt(3), "dynamic
+mmap threshold"). It is enough to allocate and free one block of the largest such size; since it is never written to, it
+does not take memory. Other C libraries are not affected.
 """
 
 from __future__ import annotations

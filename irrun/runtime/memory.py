@@ -1,10 +1,10 @@
-"""Estimates of what an instruction allocates, so that a run can be refused before it exceeds its memory.
+"""Estimates of the memory of instructions, so that a run fails before it exceeds its limit.
 
-Kernels call `check_allocation` where the size of a result depends on values or attributes. What follows from the shapes
-of the inputs is checked here, in the executor, which covers specialized and custom kernels too:
+Kernels call `check_allocation` if the size of a result depends on values or attributes. Sizes that follow from the
+shapes of the inputs are checked here, for the executor, which covers specialized and custom kernels too:
 
-- A *guard* runs before each instruction whose result may be much larger than all inputs together: those that
-  broadcast several inputs, and products of matrices. It multiplies sizes, and only estimates if the product is large.
+- A *guard* runs before each instruction whose result may be much larger than all inputs together: matrix products, and
+  instructions that broadcast several inputs. It multiplies sizes and estimates the result only if the product is large.
   Instructions with a large constant have a guard too.
 - All other results are at most about as large as the inputs. As soon as a run has a large value, the executor
   estimates every instruction.
@@ -36,7 +36,7 @@ SCRATCH_KINDS = ("elementwise", "other", "recurrent", "reduction", "rowwise", "s
 #: The size of the projected inputs of a recurrent sequence and of its steps, in inputs.
 PROJECTION_COPIES = 4
 
-#: Calls of this are cheap; it raises an InputError if the instruction would exceed the memory.
+#: A cheap check, which raises an InputError if the instruction would exceed the memory.
 Guard = Callable[[list[Any]], None]
 
 
@@ -131,15 +131,15 @@ def _may_multiply(instruction: Instruction) -> bool:
 def estimate_allocations(
     instruction: Instruction, find: Callable[[int], Array | _Described | None]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the bytes that an instruction, or each of those that it replaces, will allocate.
+    """Yield the bytes that an instruction, or each instruction that it replaces, will allocate.
 
     Args:
         instruction: The instruction.
         find: Returns the value of a slot.
 
     Yields:
-        The bytes of the outputs, 0 where the kernel checks them itself, and the bytes that the kernel allocates besides
-        them: of a fast kernel, as many as of the plain one if it is of a kind that computes whole arrays.
+        The bytes of the outputs, 0 if the kernel checks them itself, and the other bytes that the kernel allocates. A
+        fast kernel that computes whole arrays counts like the plain kernel.
     """
     is_fast = bool(instruction.plain)
     for definition in instruction.plain or (instruction,):
@@ -156,7 +156,7 @@ def estimate_allocations(
 
 
 def estimate_result(instruction: Instruction, inputs: Sequence[Array | _Described | None]) -> int:
-    """Return the bytes that the outputs of an instruction will take; 0 where its kernel checks that itself.
+    """Return the bytes that the outputs of an instruction will take; 0 if its kernel checks them itself.
 
     Args:
         instruction: The instruction.
@@ -180,7 +180,7 @@ def estimate_result(instruction: Instruction, inputs: Sequence[Array | _Describe
 
 
 def _get_width(instruction: Instruction, arrays: Sequence[Array | _Described]) -> int:
-    """Return the bytes of an element of the result, or of what is computed on the way."""
+    """Return the bytes of an element of the result or of intermediate values."""
     destination = instruction.attributes.get("destination_type")
     if isinstance(destination, ElementType):
         return destination.dtype.itemsize

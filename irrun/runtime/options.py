@@ -20,15 +20,15 @@ __all__ = ["DEFAULT_SETTINGS", "RunSettings"]
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How models are compiled and run, with the names and meanings of `compile_model` and `InferRequest.infer`.
+    """Options for compiling and running models, as in `compile_model` and `InferRequest.infer`.
 
     Attributes:
         precision: Precision of computations.
         threads: Threads of a run.
-        memory: Memory of the values of a run.
-        weights_memory: Memory of decompressed weights.
-        jit: Whether kernels are compiled for the processor.
-        timeout: Seconds that each run may take.
+        memory: Memory limit for the values of a run.
+        weights_memory: Memory limit for decompressed weights.
+        jit: Whether to use compiled kernels.
+        timeout: Time limit for each run in seconds.
     """
 
     precision: str = "f32"
@@ -54,7 +54,7 @@ class RunSettings:
         Args:
             model: The model.
             optimize: Whether runs without observers use specialized kernels.
-            others: More arguments of `CompiledModel`; they replace what is set here.
+            others: More arguments of `CompiledModel`; they take precedence over these options.
 
         Raises:
             IrrunError: See `compile_model`.

@@ -20,9 +20,9 @@ class PlanEntry:
     Attributes:
         layers: The names of the layers that it computes.
         operations: The types of their operations.
-        implementation: Which implementation was chosen, and why, or "plain".
+        implementation: The chosen implementation, and why it was chosen, or "plain".
         depth: The number of bodies that contain it.
-        refused: Rewrites that were considered for its layers, each with the reason why it does not apply.
+        refused: Rewrites that do not apply to its layers, each with the reason.
     """
 
     layers: tuple[str, ...]

@@ -40,9 +40,9 @@ class Instruction:
         frees: Slots with values that are not needed after this instruction.
         bodies: Bodies that the kernel gets, by the name of the parameter.
         provided: Types of the other arguments that each request provides, by the name of the parameter.
-        plain: The instructions that this specialized one replaces. They run if its kernel raises an exception.
+        plain: The instructions that this one replaces. They run if its kernel raises an exception.
         is_observed: Whether observers are called after it; false for conversions inserted by a pass.
-        description: Which fast implementation the kernel is, and why; empty if it is the plain one.
+        description: The name of a fast kernel, and why it was chosen; empty for the plain kernel.
     """
 
     kernel: Callable[..., Any]
@@ -96,7 +96,7 @@ class Instruction:
 
 
 class Refusal(NamedTuple):
-    """A rewrite that was considered and not made.
+    """A rewrite that was considered but does not apply.
 
     Attributes:
         layer: The name of the layer.
@@ -126,10 +126,10 @@ class Program:
         computed_types: The types of arrays that are replaced by others: see the pass `precision`.
         invariant_count: In the body of a loop, the number of leading instructions that run in the first iteration
             only.
-        sequences: What executors without an instrument run instead of `instructions`, if it is not None: some of them
-            are joined. See the pass `jit_sequences`.
-        is_replaced: Whether it is a body that runs only where its compiled form does not.
-        refusals: Rules that matched and did not apply; `irrun info --plan` prints them.
+        sequences: If not None, executors without an instrument run these instead of `instructions`. Some of them
+            are joined; see the pass `jit_sequences`.
+        is_replaced: Whether it is a body that runs only if its compiled form does not apply.
+        refusals: Rules that matched but did not apply; `irrun info --plan` prints them.
     """
 
     instructions: list[Instruction]

@@ -50,7 +50,7 @@ __all__ = ["CompiledModel", "InferRequest", "Outputs", "VariableState", "compile
 
 Array = np.ndarray[Any, Any]
 
-#: Executors that a request keeps: each has its own copies of what kernels prepare for a request.
+#: Maximum number of executors that a request keeps. Each has its own copies of the data that kernels prepare.
 MAX_EXECUTORS = 6
 #: Inputs and outputs that `repr` of a compiled model shows.
 MAX_TENSORS = 4
@@ -80,16 +80,16 @@ def compile_model(
 
     Args:
         model: A model, or the path of its .xml file.
-        weights: The weights of a model given as a path; by default the .bin next to it. A device name in this
-            position, as in OpenVINO's `Core.compile_model`, is interpreted as `device_name`.
-        config: Properties of an OpenVINO device, which irrun does not have: None or empty.
+        weights: The weights of a model given as a path; by default the .bin next to it. A device name in this position,
+            as in OpenVINO's `Core.compile_model`, is used as `device_name`.
+        config: None or empty: irrun does not support properties of OpenVINO's devices.
         device_name: "CPU" or "AUTO", which have the same effect.
         check: Whether runs compare declared types and shapes with actual ones, and look for indices out of range; see
             `InferRequest.mismatches` and `InferRequest.invalid_indices`.
         weights_memory: Maximum number of bytes of folded constants, most of which are decompressed weights, or a text
             such as "2G". None selects half of `memory`, or half of the memory that is available to the process.
             Values beyond the limit are computed in each run and freed after their last use. 0 disables constant
-            folding, and methods of convolution that keep their filters in another form, up to 256 MiB in all. Integer
+            folding, and methods of convolution that keep their filters in another form, up to 256 MiB in total. Integer
             weights of large matrix products always stay compressed, because products of few rows are faster with them.
         threads: Number of threads of a run; None for the value of the environment variable IRRUN_NUM_THREADS, or the
             number of cores. Results do not depend on it.
@@ -99,10 +99,10 @@ def compile_model(
         memory: Maximum size of the values of one run at the same time, without the weights and the inputs: a number of
             bytes, or a text such as "2G". By default the memory that is available to the process.
         jit: Whether runs use kernels that are compiled for the processor, which requires the extra `jit`. True compiles
-            them now. "auto" uses them if they have been compiled before, for this model with the same options;
-            otherwise they are compiled in the background when the runs have taken so long that it pays, for models
-            that are compiled later. Compiled kernels may round f32 differently; a compiled model never changes
-            between them and others. None selects the value of the environment variable IRRUN_JIT, or "auto".
+            them now. "auto" uses them if they have been compiled before for this model and these options; otherwise,
+            once runs have taken long enough for it to pay off, they are compiled in the background for models that are
+            compiled later. Compiled kernels may round f32 differently, so a compiled model never switches kernels. None
+            selects the value of the environment variable IRRUN_JIT, or "auto".
         precision: The precision of computations. "f32", as in OpenVINO's CPU plugin with the same precision hint,
             computes values in f16 and bf16 in f32, without rounding between operations. "declared" rounds each value
             to its declared type. "f64" computes all floating-point values in f64. Inputs, outputs and variables
@@ -147,7 +147,7 @@ def compile_model(
 
 
 def _is_device(text: str) -> bool:
-    """Return whether a text in the place of the weights is the name of a device."""
+    """Return whether a text passed as the weights is the name of a device."""
     is_word = bool(text) and text.replace(".", "").replace(":", "").isalnum()
     return bool(_DEVICE_NAME.fullmatch(text)) or (is_word and not Path(text).suffix and not os.path.exists(text))
 
@@ -166,7 +166,7 @@ class CompiledModel:
         check: Whether runs compare declared types and shapes with actual ones, and look for indices out of range.
         threads: Number of threads of a run.
         optimize: Whether runs without observers use specialized kernels.
-        memory: Bytes that the values of one run may take; None for what the machine has left.
+        memory: Memory limit in bytes for the values of one run; None for the available memory.
         precision: The precision of computations: "f32", "declared" or "f64".
         jit: Whether kernels are compiled for the processor: True, False or "auto".
 
@@ -341,7 +341,7 @@ class CompiledModel:
         return cache
 
     def _prefetch_weights(self, program: Program) -> None:
-        """Map the weights into memory that are read as a whole; other operations may only look up some rows."""
+        """Read the weights that are used as a whole into memory; other operations may only need some rows."""
         self._prefetches_weights = False
         instructions = (i for instruction in program.instructions for i in instruction.plain or (instruction,))
         slots = [s for i in instructions if i.operation.kind in ("product", "window") for s in i.inputs]
@@ -358,10 +358,10 @@ class CompiledModel:
         return self._program
 
     def finish_compilation(self) -> None:
-        """Compile the kernels now that would be compiled in the background, and use them from the first run on.
+        """Compile now the kernels that would be compiled in the background, and use them from the first run on.
 
-        The kernels of a model do not change after its first run. From then on, this only waits for a compilation in the
-        background that has started.
+        The kernels of a model do not change after its first run. From then on, this method only waits for a compilation
+        that has started in the background.
         """
         with self._settling:
             if not self._is_settled and self._kernels is not None and not self._is_compiled:
@@ -521,7 +521,7 @@ class VariableState:
 class _RunLock:
     """A lock that a request holds while it runs.
 
-    A second caller does not wait for it: the state that it would get is not its own.
+    A second caller does not wait, because it would get the state of the first one.
     """
 
     def __init__(self) -> None:
@@ -540,7 +540,7 @@ class _RunLock:
         self._lock.release()
 
     def renew(self) -> bool:
-        """Release the lock if a thread holds it that the child process does not have; return whether one did."""
+        """Release the lock if its thread does not exist in the child process, and return whether that was so."""
         is_abandoned = self._lock.locked() and self._thread != threading.get_ident()
         if is_abandoned:
             self._lock = threading.Lock()
@@ -575,7 +575,7 @@ class InferRequest:
 
     @property
     def fallbacks(self) -> list[Fallback]:
-        """Instructions with specialized kernels that failed in some run, so that the slower plain kernels ran."""
+        """Instructions whose specialized kernels failed in some run, so that the slower plain kernels ran."""
         return list(self._state.fallbacks.values())
 
     def __repr__(self) -> str:
@@ -767,7 +767,7 @@ def _resolve_size(name: str, size: int | str, *, accepts_zero: bool = False) -> 
     """Return a number of bytes.
 
     Raises:
-        InputError: It is not a positive size, nor 0 where that is accepted.
+        InputError: It is not a positive size, or 0 if that is accepted.
     """
     try:
         return 0 if accepts_zero and str(size) == "0" else parse_size(str(size))
@@ -806,7 +806,7 @@ def _declare_variable(program: Program, instruction: Instruction) -> tuple[Decla
 
 
 def _find_variable_shape(instruction: Instruction, initial: Array | None) -> PartialShape | None:
-    """Return the shape of a variable: the declared one, or as in OpenVINO the initial value's without a rank."""
+    """Return the shape of a variable: the declared shape or, if it has no rank, the shape of the initial value."""
     shape: PartialShape | None = instruction.attributes.get("variable_shape")
     if shape is not None or not instruction.inputs:
         return shape

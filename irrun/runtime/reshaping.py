@@ -1,4 +1,4 @@
-"""Changes of the declared shapes of a model: other shapes of its inputs, and of all values that follow from them."""
+"""Changes of the declared shapes of a model: its inputs, and all values that depend on them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class _Changes:
 
 def _is_better(shape: PartialShape | None, declared: PartialShape | None) -> bool:
     """Return whether an inferred shape is within a declared one, or contradicts it."""
-    if not declared:  # without dimensions, it may mean any rank
+    if not declared:  # a shape without dimensions may mean any rank
         return True
     if shape is None:
         return False
@@ -128,7 +128,7 @@ def _declare(parameter: Layer) -> None:
 
 
 def _copy_to_inputs(graph: Graph, sources: Mapping[Address, Address]) -> None:
-    """Copy the declared shapes of output ports to the input ports they are connected to."""
+    """Copy the declared shapes of output ports to the connected input ports."""
     shapes = {(layer.id, port.id): port.shape for layer in graph.layers for port in layer.outputs}
     for layer in graph.layers:
         for port in layer.inputs:

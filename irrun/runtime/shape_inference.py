@@ -1,7 +1,7 @@
 """Inference of the shapes of all values of a graph from the shapes of its inputs.
 
-Shapes are partial: dimensions that depend on a dynamic dimension or on tensor values are dynamic. They follow from the
-rules of `shape_rules`. Only operations without a rule, which users register, run on examples.
+Shapes are partial: dimensions that depend on a dynamic dimension or on tensor values are dynamic. The rules of
+    `shape_rules` give the shapes. Only the kernels of custom operations, which have no rule, run on examples.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Address = tuple[int, int]
 
 
 class Failure(NamedTuple):
-    """A layer with inputs that do not fit.
+    """A layer whose inputs do not fit.
 
     Attributes:
         layer: The layer.
@@ -36,7 +36,7 @@ class Failure(NamedTuple):
 
 
 class GraphInference:
-    """Infers what is known about the values of a graph.
+    """Infers the facts about the values of a graph.
 
     Args:
         graph: The graph. It is not modified.
@@ -45,9 +45,9 @@ class GraphInference:
     Attributes:
         graph: The graph.
         values: The facts about each output port.
-        failures: The layers with inputs that do not fit, in bodies too, in the order of the computation.
-        body_inferences: The inferences of all bodies, those in bodies included, each with the layer of the graph in
-            whose body it is.
+        failures: The layers whose inputs do not fit, in bodies too, in the order of computation.
+        body_inferences: The inferences of all bodies, also of nested ones, each with the layer of the graph that
+            contains the body.
         sources: The output port that each connected input port reads, by the id of the layer and of the port.
     """
 
@@ -87,7 +87,7 @@ class GraphInference:
             return [Value(None) for _ in layer.outputs]
 
     def get_results(self) -> dict[int, Value | None]:
-        """Return what is known about the Results by the id of the layer."""
+        """Return the facts about the Results by the id of the layer."""
         results = {}
         for result in self.graph.find_layers("Result"):
             inputs = self.get_inputs(result)
@@ -112,7 +112,7 @@ class GraphInference:
 
 
 def infer_outputs(layer: Layer, inputs: Sequence[Value | None], parent: GraphInference | None = None) -> list[Value]:
-    """Infer what is known about the outputs of a layer.
+    """Infer the facts about the outputs of a layer.
 
     Args:
         layer: The layer. Declared shapes have no influence.

@@ -1,4 +1,4 @@
-"""Trials of shapes: what would follow if the inputs of a model had them."""
+"""Trials of input shapes: the shapes and failures that would follow in a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ShapeTrial:
     """The result of a trial with certain shapes of a graph's Parameters.
 
     Attributes:
-        shapes: The shapes of output ports by layer id and port id, without those that depend on values of tensors.
+        shapes: The shapes of output ports by layer id and port id, except shapes that depend on values of tensors.
         unknown: The number of output ports whose rank cannot be inferred, such as ports after a layer that fails.
         failures: The layers that fail for all inputs of these shapes, and the messages.
     """

@@ -1,8 +1,8 @@
-"""Values that depend on the shapes of the inputs only are computed once for inputs of the same shapes.
+"""Compute values that depend only on the input shapes once for inputs of the same shapes.
 
 Exported models compute sizes, indices and masks from the shapes of values: a quarter of the instructions of some
-networks. If two runs in a row have the same input shapes, these values are recorded, and later runs
-with the same shapes use a program in which they are constants. Shapes that change from run to run cost nothing.
+networks. If two consecutive runs have the same input shapes, these values are recorded, and later runs with the same
+shapes use a program that contains them as constants. Shapes that change from run to run cost nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def get_shape_key(arguments: Iterable[Array | None]) -> ShapeKey:
 
 
 def find_shape_instructions(program: Program) -> set[int]:
-    """Return the positions of the instructions that depend on the input shapes only.
+    """Return the positions of the instructions that depend only on the input shapes.
 
     Args:
         program: A program; its bodies are not analyzed.
@@ -76,12 +76,12 @@ def _has_known_shape(instruction: Instruction, known_values: set[int], known_sha
 
 
 class Recording(NamedTuple):
-    """A program that also returns the values that depend on shapes only, after its other results.
+    """A program that also returns the values that depend only on shapes, after its other results.
 
     Attributes:
         program: The program.
         slots: Their slots.
-        keep: Is passed the values of the slots after the run.
+        keep: Receives the values of the slots after the run.
     """
 
     program: Program
@@ -90,7 +90,7 @@ class Recording(NamedTuple):
 
 
 def _call_and_freeze(kernel: Callable[..., Any], /, *arguments: Any, **attributes: Any) -> Any:
-    """Call a kernel and make its results read-only, so that no other kernel computes in place in them."""
+    """Call a kernel and make its results read-only, so that other kernels do not overwrite them."""
     result = kernel(*arguments, **attributes)
     for value in result if isinstance(result, (tuple, list)) else (result,):
         if isinstance(value, np.ndarray):
@@ -124,7 +124,7 @@ class ShapeCache:
         return self._programs.get(key)
 
     def start_recording(self, key: ShapeKey) -> Recording | None:
-        """Return what records the values for inputs of some shapes, or None if that does not pay."""
+        """Return the program that records the values for inputs of some shapes, or None if that does not pay off."""
         with self._lock:
             if self._positions is None:
                 self._analyze()

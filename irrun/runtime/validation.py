@@ -33,8 +33,8 @@ def validate(
 ) -> list[Finding]:
     """Return all errors in a model file, ordered by line.
 
-    Files of IR v10 and v11 are validated against a schema. In files of all versions, the structure, the operations,
-    their attributes and inputs, and the declared types and shapes are checked.
+    Files of IR v10 and v11 are validated against a schema. For all versions, the structure, the operations, their
+    attributes and inputs, and the declared types and shapes are checked.
 
     Args:
         path: The path of the .xml.
@@ -123,7 +123,7 @@ class _GraphChecker:
         if operation is None:
             yield f"unsupported operation {layer.type} of {layer.version}{_suggest_operation(layer.type)}"
             return
-        if layer.is_structural:  # the reader and the check of the structure suffice
+        if layer.is_structural:  # the reader and the structural checks are enough
             return
         yield from operation.find_invalid_attributes(layer.attributes)
         connected = [(layer.id, port.id) in self.connected for port in layer.inputs]

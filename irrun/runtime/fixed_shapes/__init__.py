@@ -1,8 +1,8 @@
 """Adaptation of layers with sizes that follow from the input shapes, before a model is reshaped.
 
 Converters write sizes of the original inputs into models, such as the target [1,2048] of a Reshape in front of a matrix
-product. OpenVINO adapts some patterns before it changes the shapes of inputs; the same ones are adapted here. Results
-for the original shapes stay the same.
+product. OpenVINO adapts some patterns before it changes the shapes of inputs, and so does this package. Results for the
+original shapes stay the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from irrun.runtime.shape_inference import GraphInference
 
 __all__ = ["relax_fixed_shapes"]
 
-#: The adaptations by the type of the layer where a pattern is recognized, in the order of OpenVINO.
+#: The adaptations, by the type of the layer that identifies a pattern, in OpenVINO's order.
 _ADAPTATIONS: Sequence[tuple[str, Callable[[Relaxation, Layer], None]]] = (
     ("Reshape", relax_flat_reshape),
     ("Proposal", crop_image_size),

@@ -1,4 +1,4 @@
-"""Reshapes in front of and after matrix products, and those to one dimension."""
+"""Reshapes before and after matrix products, and reshapes to one dimension."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def relax_matrix_reshapes(position: int) -> Callable[[Relaxation, Layer], None]:
     """Return the adaptation of a Reshape that gives a matrix at an input of a MatMul."""
 
     def adapt(relaxation: Relaxation, matmul: Layer) -> None:
-        """Let the Reshape keep the dimension that the other matrix determines, and leave the other one open."""
+        """Let the Reshape keep the dimension that the other matrix determines, and infer the other dimension."""
         editor, found = relaxation.editor, relaxation.get_operation(matmul)
         reshape, other = editor.get_producer(matmul, position), editor.get_source(matmul, 1 - position)
         if found is None or reshape is None or reshape.type != "Reshape" or other is None:

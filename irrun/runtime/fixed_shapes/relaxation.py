@@ -37,7 +37,7 @@ class Relaxation:
         self._shapes: dict[OutputAddress, PartialShape] = {}
 
     def is_used(self, layer: Layer) -> bool:
-        """Return whether a layer has consumers, or needs none."""
+        """Return whether a layer has consumers, or does not need them."""
         return not layer.outputs or any(self.editor.get_consumers((layer.id, port.id)) for port in layer.outputs)
 
     def get_shape(self, address: OutputAddress | None) -> PartialShape | None:
@@ -97,7 +97,7 @@ class Relaxation:
         return consumers[0][0]
 
     def add_dimensions(self, address: OutputAddress, axes: Sequence[int], name: str) -> OutputAddress:
-        """Add layers for dimensions of a value, 1D; a constant if the value is one."""
+        """Add layers that compute dimensions of a value, 1D; a constant if the value is constant."""
         editor = self.editor
         producer = editor.get_layer(address[0])
         if producer.is_constant and producer.constant is not None:
@@ -119,7 +119,7 @@ class Relaxation:
     def add_strided_slice(
         self, old: Layer, data: OutputAddress, parts: Sequence[Sequence[int]], masks: dict[str, Sequence[int]]
     ) -> OutputAddress:
-        """Add a StridedSlice in place of a layer.
+        """Add a StridedSlice that replaces a layer.
 
         Args:
             old: The layer that gives its name, type and shape to the new one.

@@ -9,7 +9,7 @@ __all__ = ["crop_image_size", "join_slice_and_squeeze", "join_squeeze_and_slice"
 
 
 def crop_image_size(relaxation: Relaxation, proposal: Layer) -> None:
-    """Let Proposal read the image size of the first image, where all sizes are reshaped to one dimension."""
+    """Let Proposal read the size of the first image if all image sizes are reshaped to one dimension."""
     editor = relaxation.editor
     reshape = editor.get_producer(proposal, 2)
     if reshape is None or reshape.type != "Reshape" or relaxation.get_rank(reshape) != 1:

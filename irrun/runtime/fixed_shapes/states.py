@@ -1,4 +1,4 @@
-"""Constants that are as large as an input of the model: initial states, and sequences of positions."""
+"""Constants whose size follows an input of the model: initial states, and sequences of positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["broadcast_outer_states", "broadcast_states", "lengthen_sequence"]
 
 
 def lengthen_sequence(relaxation: Relaxation, broadcast: Layer) -> None:
-    """Let a constant 0, 1, 2, ... that is broadcast be as long as the dimension that it is broadcast to."""
+    """Give a broadcast constant 0, 1, 2, ... the length of the dimension that it is broadcast to."""
     editor, found = relaxation.editor, relaxation.get_operation(broadcast)
     array, target = relaxation.get_constant_array(broadcast, 0), editor.get_source(broadcast, 1)
     if found is None or found[1]["mode"] != "bidirectional" or array is None or target is None:

@@ -1,6 +1,6 @@
-"""Passes, which rewrite a program; one module each. None of them is required for correctness.
+"""Passes, which rewrite a program; one module each. None is required for correctness.
 
-A pass is imported when a program contains what it looks for, since imports take most of the time of small models.
+A pass is imported only if a program may need it, because imports take most of the time of small models.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def optimize(
     Args:
         program: The plain program; it is not changed.
         use_jit: Whether kernels are compiled, which requires the extra `jit`.
-        packed_memory: Memory limit in bytes for weights that kernels keep in another form in addition.
+        packed_memory: Memory limit in bytes for additional copies of weights in other forms.
         release: Releases the memory of weights that were read, of one array or of all of them. It is called when
             copies were made.
         arranged_memory: Memory limit in bytes for rearranged copies of compressed weights; also caps the panels of
@@ -56,7 +56,7 @@ def apply_passes(
         weights_memory: Bytes that new constants may take.
         release: Releases the memory of the weights that were read; called repeatedly, so that the originals of
             new constants do not stay in memory as well.
-        keeps_compressed: Whether weights that specialized kernels compute with stay compressed, or unaligned.
+        keeps_compressed: Whether weights stay compressed or unaligned if specialized kernels can use them so.
     """
     if not any(current.constant_layers for current in program.walk_programs()):
         return

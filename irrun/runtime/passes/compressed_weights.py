@@ -1,4 +1,4 @@
-"""Compressed weights: products with them and rows of them are computed without decompressing all of them.
+"""Compressed weights: compute products with them, and read rows of them, without decompressing all of them.
 
 Exporters store weights [N, K] as codes of few bits. A chain of instructions decompresses them: Convert, Subtract of
 a zero point, Multiply by a scale, Reshape of groups, Convert. Constant folding would replace the chain by weights in
@@ -121,7 +121,7 @@ def _replace_consumer(program: Program, instruction: Instruction, producers: dic
 
 
 def _arrange_weights(program: Program, memory: PackedMemory) -> None:
-    """Replace the weights of products by copies that are arranged for them, as far as the memory allows."""
+    """Replace the weights of products by rearranged copies, as far as the memory allows."""
     copies: dict[int, ArrangedWeights] = {}
     for instruction in program.instructions:
         if instruction.kernel is not multiply_by_weights:
@@ -178,7 +178,7 @@ def _list_chain(program: Program, slot: int, producers: dict[int, Instruction]) 
 
 
 def _remove_chains(program: Program, slots: Collection[int], producers: dict[int, Instruction]) -> None:
-    """Remove the instructions that compute some slots, as far as nothing else consumes their outputs."""
+    """Remove the instructions that compute some slots, unless something else consumes their outputs."""
     chains = {id(i) for slot in slots for i in _list_chain(program, slot, producers)}
     used = set(program.results)
     kept = []

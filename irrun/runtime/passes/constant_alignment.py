@@ -1,7 +1,7 @@
 """Alignment of constants: constants at unaligned offsets of the .bin are copied once.
 
-NumPy would otherwise copy them in each run, before every matrix product. New memory takes several times as long as
-reading the file. Weights of large products are therefore copied in the second run: the first one copies them part by
+Otherwise, NumPy would copy them in each run, before every matrix product. Since allocating memory takes several times
+as long as reading the file, weights of large products are copied in the second run; the first run copies them part by
 part into the processor's cache.
 """
 
@@ -26,7 +26,7 @@ def align_constants(program: Program, budget: Budget, postpones: bool = False) -
     Args:
         program: The program. It is changed in place, and `unaligned` is set to the slots with postponed copies.
         budget: The budget for the copies, postponed ones included.
-        postpones: Whether weights of large products stay unchanged, for specialized kernels to align.
+        postpones: Whether specialized kernels align the weights of large products later.
     """
     for current in program.walk_programs():
         _align_program(current, budget, postpones and current is program)

@@ -1,4 +1,4 @@
-"""Constant folding: values that depend on constants only are computed once, within budgets of memory and work.
+"""Constant folding: values that depend only on constants are computed once, within budgets for memory and work.
 
 Most of these values are decompressed weights (f16 -> f32; u8 or i4, zero point and scale -> f32). Values that exceed
 the budgets stay in the program: they are computed when they are used and freed after their last use.
@@ -43,7 +43,7 @@ class _TooLargeError(Exception):
 def fold_constants(program: Program, budget: Budget) -> None:
     """Replace instructions with constant inputs by their results, in bodies too.
 
-    Random and stateful operations stay, operations with bodies too, and instructions that fail: they fail again when
+    Random and stateful operations and operations with bodies stay. So do instructions that fail: they fail again when
     the program runs, with the name of the layer.
 
     Args:
@@ -178,7 +178,7 @@ class _Folder:
         return values[slot]
 
     def mark_failed(self, positions: list[int]) -> None:
-        """Remember that the first of some instructions failed, with those after it that depend on its outputs."""
+        """Remember that the first of some instructions failed, and the later ones that depend on its outputs."""
         failed_slots: set[int] = set()
         for n, position in enumerate(positions):
             instruction = self.program.instructions[position]

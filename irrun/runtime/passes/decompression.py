@@ -1,4 +1,4 @@
-"""Decompression of weights in f32: integers with zero points and scales in f16 become f32 without rounding in between.
+"""Decompression of weights in f32: integers with zero points and scales in f16 become f32 without rounding to f16.
 
 Files convert codes to f16 (or gather them from a codebook in f16), subtract the zero point, multiply by the scale,
 reshape, and convert to f32. OpenVINO does not round to f16 in between, neither when it folds constants nor when it
@@ -122,7 +122,7 @@ class _Upcaster:
             return
         slots = _get_value_slots(instruction)
         if instruction.operation.quantizes and self.is_f16_constant(slots[0]):
-            # Weights in f16 are converted where they are used, limits here.
+            # f16 weights are converted where they are used, limits are converted here.
             instruction.kernel = functools.partial(_quantize_upcast, kernel=instruction.kernel)
             instruction.inputs = (slots[0], *map(self.upcast_slot, slots[1:]))
             return
@@ -144,7 +144,7 @@ class _Upcaster:
 
 
 def _get_value_slots(instruction: Instruction) -> tuple[int, ...]:
-    """Return the slots of the inputs that are values; none for operations that decompression does not use."""
+    """Return the slots of the inputs that are values; empty for operations that decompression does not use."""
     operation = instruction.operation
     if operation.kind == "view" and len(instruction.outputs) == 1:
         return instruction.inputs[:1]

@@ -1,9 +1,9 @@
-"""Early projections: convolutions with 1x1 windows are computed before their data is enlarged and concatenated.
+"""Early projections: compute 1x1 convolutions before their data is enlarged and concatenated.
 
 Decoders of segmentation networks enlarge maps of several sizes, concatenate them, and combine their channels by a 1x1
-convolution. Each channel is enlarged alike, so that the channels of the small maps may be combined first, and the
-results be enlarged and added: that takes a fraction of the multiplications. Where the channels of a map are the columns
-of a product with constant weights, its weights and the weights of the convolution become one matrix.
+convolution. Since all channels are enlarged in the same way, the channels of the small maps can be combined first, and
+the results enlarged and added, with a fraction of the multiplications. If the channels of a map are the columns of a
+product with constant weights, these weights and the weights of the convolution become one matrix.
 
 The results agree within rounding errors. Values that are not finite make other neighbors NaN, as with Winograd's
 algorithm.
@@ -38,7 +38,7 @@ MIN_SAVED = 64
 
 
 def run(program: Program, resources: Resources) -> None:
-    """Move 1x1 convolutions before Interpolate where that saves most of their multiplications, in bodies too.
+    """Move 1x1 convolutions before Interpolate if that saves most of their multiplications, in bodies too.
 
     Args:
         program: Changed in place.
@@ -59,8 +59,8 @@ class _Branch:
     Attributes:
         slot: Its slot.
         weights: The weights of its channels, [CO, CI].
-        chain: The instructions that compute it and that only it needs, from the last one on, with the axis of the
-            channels of each result.
+        chain: The instructions that compute only this value, from the last to the first, each with the channel axis of
+            its result.
         is_product: Whether the chain ends with a product that absorbs the weights of the convolution.
     """
 
@@ -252,7 +252,7 @@ class _Rewriter:
     def rewrite(
         self, convolution: Instruction, concatenation: Instruction | None, early: list[_Branch], late: list[_Branch]
     ) -> None:
-        """Replace a convolution by one per early branch, and one for all late branches together."""
+        """Replace a convolution by one for each early branch, and one for all late branches together."""
         result: list[Instruction] = []
         removed = [convolution] if concatenation is None else [convolution, concatenation]
         terms = []
@@ -349,7 +349,7 @@ class _Rewriter:
 
 
 def _is_plain(instruction: Instruction) -> bool:
-    """Return whether an instruction is one of irrun's own, as it was lowered."""
+    """Return whether an instruction is an unchanged instruction of irrun's own operations."""
     is_replaced = instruction.operation.is_custom or instruction.plain or instruction.bodies
     return not is_replaced and len(instruction.outputs) == 1
 

@@ -1,7 +1,8 @@
 """The engine of rewrites: a view of a program, patterns of instructions, and rules that replace what they match.
 
-A rule is a row: a name, a pattern, a check that returns why it does not apply, and a function that builds what takes
-the place of the match. The engine finds matches in all bodies, keeps the view up to date, and records the reasons.
+A rule is a row: a name, a pattern, a check that returns why it does not apply, and a function that builds the
+    replacement of the match. The engine finds matches in all bodies, keeps the view up to date, and records the
+    reasons.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ F32 = np.dtype(np.float32)
 
 
 class View:
-    """A program and what rules ask about it: producers, consumers, constants, shapes and types.
+    """A program, and answers to the questions of rules: producers, consumers, constants, shapes and types.
 
     Args:
         program: The program. It changes when the view is committed.
@@ -71,7 +72,7 @@ class View:
         return port.shape.get_min_shape()
 
     def get_dtype(self, slot: int) -> np.dtype[Any] | None:
-        """Return the type of a value: the declared one, unless the program computes in another."""
+        """Return the type of a value: the declared type, unless the program computes in another type."""
         constant = self.get_constant(slot)
         port = self.ports.get(slot)
         dtype: np.dtype[Any] | None = None
@@ -150,7 +151,7 @@ Changes = Iterable[tuple[Instruction, tuple[Instruction, ...]]]
 
 
 class RefusalError(Exception):
-    """A rule turns out not to apply while it builds. The text says why."""
+    """A rule does not apply after all, as it finds out while building. The text says why."""
 
 
 @dataclass(frozen=True)

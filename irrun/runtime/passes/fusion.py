@@ -1,9 +1,9 @@
-"""Fusion: elementwise operations are computed together with each other, and with the operation before them.
+"""Fusion: compute elementwise operations together with each other, and with the operation before them.
 
-A *region* is a set of instructions with outside consumers of its last one only: an *anchor*, such as a
+A *region* is a set of instructions of which only the last one has consumers outside: an *anchor*, such as a
 convolution, and the elementwise operations that follow it, or elementwise operations alone. One instruction replaces
-it, whose kernel applies an `ElementwiseChain` to the result of the anchor, as far as possible while it is in the
-processor's cache.
+the region. Its kernel applies an `ElementwiseChain` to the result of the anchor, as far as possible while the result is
+in the processor's cache.
 """
 
 from __future__ import annotations

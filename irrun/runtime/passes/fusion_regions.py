@@ -1,4 +1,4 @@
-"""The instructions that can be computed together: an anchor and elementwise operations, or elementwise operations."""
+"""Regions of instructions that can be computed together: elementwise operations, perhaps after an anchor."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Region:
 
     Attributes:
         members: In order; only the last one has consumers outside.
-        anchor: The first one if it is not an elementwise operation.
+        anchor: The first member, if it is not an elementwise operation.
         inputs: The slots of the inputs of the chain; the first is the running value.
         chain: The elementwise operations.
         may_overwrite: Whether the running value is not needed afterwards.

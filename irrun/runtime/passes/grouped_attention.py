@@ -1,4 +1,4 @@
-"""Attention with groups: repeated heads of keys and values are not written to memory.
+"""Grouped attention without writing repeated heads of keys and values to memory.
 
 Exporters repeat the heads of keys and values before ScaledDotProductAttention by Unsqueeze, Broadcast and Reshape.
 """

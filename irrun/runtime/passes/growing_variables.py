@@ -1,4 +1,4 @@
-"""Variables that grow: new elements are appended in place instead of copying the whole value in each run.
+"""Growing variables: append new elements in place instead of copying the whole value in each run.
 
 A decoder reads a variable (ReadValue), reorders it by beams (Gather along the first axis), appends keys or values
 (Concat), and writes it back (Assign).

@@ -1,4 +1,4 @@
-"""Compiled kernels: convolutions, products, chains of elementwise operations and others become one instruction each."""
+"""Compiled kernels for convolutions, products, chains of elementwise operations and others, one instruction each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(program: Program, resources: Resources) -> None:
 
 
 def compile_program(program: Program, packed: PackedMemory) -> None:
-    """Replace the instructions of one program: quantized layers, then what may have an epilogue, then all others.
+    """Replace the instructions of one program: quantized layers, then operations with epilogues, then all others.
 
     Args:
         program: Changed in place.

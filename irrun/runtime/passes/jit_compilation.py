@@ -1,7 +1,7 @@
-"""Groups of instructions that one compiled kernel computes, and how they are found.
+"""The search for groups of instructions that one compiled kernel can compute.
 
-A *group* starts with a convolution, or with an elementwise operation, and is extended by the elementwise operations
-that consume its values, as long as only the last value is used elsewhere. It is computed where its last operation was.
+A *group* starts with a convolution or an elementwise operation, and is extended by the elementwise operations that
+consume its values, as long as only the last value is used elsewhere. It takes the place of its last operation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel |
 MIN_CHEAP_SIZE = 1 << 15
 #: Minimum number of elements for compiling other expressions.
 MIN_SIZE = 1 << 11
-#: Operations of a group at most: each operand takes a register.
+#: Maximum number of operations in a group: each operand takes a register.
 MAX_MEMBERS = 24
 
 
@@ -108,7 +108,7 @@ class Compilation:
         """Replace instructions by one with a compiled kernel.
 
         Args:
-            members: Their numbers. The new instruction is where the last one was.
+            members: Their numbers. The new instruction takes the place of the last one.
             kernel: The kernel.
             inputs: The slots that the kernel gets.
             changes: Other fields of the new instruction that differ from the last one.
@@ -173,7 +173,7 @@ class Compilation:
         return find_call(Vectors, str(instruction.operation), instruction.attributes, constants, rank, report)
 
     def extend(self, group: Group) -> None:
-        """Add instructions that follow, and keep as many as leave one value that is used elsewhere."""
+        """Add the following instructions, as long as only the last value is used elsewhere."""
         sizes = {len(group.members): (len(group.operands), len(group.steps))}
 
         def add(number: int) -> bool:

@@ -1,4 +1,4 @@
-"""Compiled loops: where all operations of a body have a compiled form, iterations run without the interpreter.
+"""Compiled loops: if all operations of a body have a compiled form, iterations run without the interpreter.
 
 The body stays unchanged for profiles, and for shapes without a plan.
 """
@@ -75,7 +75,7 @@ def _describe_body(body: BodyProgram, packed: PackedMemory) -> LoopBody:
     """Return the body with its operations.
 
     Raises:
-        RefusalError: One of them has no compiled form.
+        RefusalError: An operation has no compiled form.
     """
     program = body.program
     constants = {slot: x for slot in program.constant_layers if (x := program.initial[slot]) is not None}
@@ -120,7 +120,7 @@ def _declare_values(
 ) -> tuple[bool, dict[int, StridedLayout], dict[int, Array]]:
     """Return whether all declared shapes are static, the layouts of the Parameters, and invariant values.
 
-    Values have the declared shapes and types, with a number in the place of dynamic dimensions.
+    Values have the declared shapes and types, with a number instead of dynamic dimensions.
     """
     program = body.program
     ports = program.map_ports()

@@ -1,9 +1,10 @@
 """Compiled kernels on codes of 8 bits: convolutions and products of quantized values with quantized weights.
 
-The values of a FakeQuantize that such an operation reads are *coded*: a slot of their own holds the codes, which the
-operation reads, and operations that add them as residuals. Other instructions read values that are decoded from it. A
-decoding precedes the instructions that a kernel replaces, and an encoding follows them, in case they run. Convolutions
-read codes of four channels side by side (the layout "channels"), products read rows of codes (the layout "rows").
+If such an operation reads the values of a FakeQuantize, they are *coded*: an additional slot holds their codes. The
+operation reads the codes, and so do operations that add them as residuals. Other instructions read values that are
+decoded from the codes. The instructions that a kernel replaces are kept between a decoding and an encoding, in case
+they have to run. Convolutions read codes of four channels side by side (the layout "channels"), products read rows of
+codes (the layout "rows").
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class _Weights:
 
 
 class _ExcludedError(Exception):
-    """An operation without a kernel on codes."""
+    """An operation has no kernel on codes."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -280,7 +281,7 @@ class _Rewriting:
         )
 
     def make_encoding(self, slot: int, is_inserted: bool = False) -> Instruction:
-        """Return the instruction that encodes values, after plain instructions or as one of the program."""
+        """Return the instruction that encodes values, after plain instructions or in the program."""
         quantization = self.formats[slot]
         instruction = self.c.instructions[quantization.number]
         kernel: PlainEncodingKernel | PlainRowEncodingKernel
@@ -300,7 +301,7 @@ class _Rewriting:
         return replace(encoding, plain=(encoding,)) if is_inserted else encoding
 
     def make_decoding(self, slot: int, is_inserted: bool) -> Instruction:
-        """Return the instruction that decodes values, before plain instructions or as one of the program."""
+        """Return the instruction that decodes values, before plain instructions or in the program."""
         quantization = self.formats[slot]
         instruction = self.c.instructions[quantization.number]
         kernel: DecodingKernel | RowDecodingKernel
@@ -320,7 +321,7 @@ class _Rewriting:
         return replace(decoding, plain=(decoding,)) if is_inserted else decoding
 
     def replace(self, number: int, readers: dict[int, set[int]]) -> None:
-        """Replace an operation and what follows it."""
+        """Replace an operation and the operations that follow it."""
         c, weights = self.c, self.operations[number]
         instruction = c.instructions[number]
         group = c.make_group(number, instruction.inputs[:1])

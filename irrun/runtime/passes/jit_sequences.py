@@ -1,4 +1,4 @@
-"""Sequences: neighboring instructions with compiled kernels become one, which runs without the interpreter.
+"""Sequences: consecutive instructions with compiled kernels are joined, and run without the interpreter.
 
 The program keeps its instructions, which profiles measure one by one. Requests without instruments run the sequences.
 """
@@ -163,7 +163,7 @@ class _MemberFactory:
 
     def make_views(self, instruction: Instruction, view: Callable[[Array], Any]) -> Member | None:
         layout = self.get_layout(instruction.inputs[0])
-        if layout is None:  # views of contiguous values, if they are contiguous, which the sequence checks
+        if layout is None:  # views of contiguous values; the sequence checks that they are
             is_unknown = instruction.definitions[0].operation.views == "contiguous"
             return Views(instruction.inputs[0], instruction.outputs, view) if is_unknown else None
         views = view_layout(view, layout)

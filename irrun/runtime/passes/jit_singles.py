@@ -146,7 +146,7 @@ def replace_attention(compilation: Compilation, number: int) -> None:
 
 
 def convert_mask_before(compilation: Compilation, attention: Instruction) -> Instruction:
-    """Return attention with a mask in f32 instead of booleans, which several layers share."""
+    """Return attention with an f32 mask, shared by several layers, instead of a boolean mask."""
     if len(attention.inputs) < 4:
         return attention
     slot = attention.inputs[3]
@@ -182,7 +182,7 @@ def replace_cell(compilation: Compilation, number: int) -> None:
     shapes = [view.get_shape(slot) for slot in inputs]
     if not all(map(view.is_f32, (*inputs, *instruction.outputs))):
         return
-    if not shapes or shapes[0] is None or shapes[0][:1] == (1,):  # NumPy multiplies one row as fast
+    if not shapes or shapes[0] is None or shapes[0][:1] == (1,):  # NumPy is as fast for one row
         return
     _replace_recurrent(compilation, number, CellKernel)
 

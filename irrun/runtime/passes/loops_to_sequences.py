@@ -1,4 +1,4 @@
-"""If the iterations of a loop depend on each other only through recurrent cells, it becomes whole-sequence operations.
+"""Loops whose iterations depend on each other only through recurrent cells become operations on whole sequences.
 
 Operations before and after the cells are computed for all iterations at once, and each cell runs as a
 sequence. Any other loop stays unchanged.

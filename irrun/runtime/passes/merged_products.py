@@ -1,7 +1,7 @@
-"""Merged products: compiled products of the same value with several compressed weights become one instruction.
+"""Merged products: compiled products of one value with several compressed weights become one instruction.
 
-Queries, keys and values of a decoder, and the two projections of its feed-forward network, are computed from the same
-value. Together, their products are long enough to be divided between threads.
+A decoder computes queries, keys and values, and the two projections of its feed-forward network, from the same value.
+Together, these products are long enough to be divided between threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _check(view: View, match: Match) -> str:
 
 
 def _build(view: View, match: Match) -> Changes:
-    """Compute all products where the first one was."""
+    """Compute all products in the place of the first one."""
     first, *others = _find_products(view, match)
     yield first, (_merge([first, *others]),)
     for other in others:

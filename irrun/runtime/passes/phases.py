@@ -1,6 +1,6 @@
 """The order of phases, which rewrite a program, with the purpose and the condition of each.
 
-A phase is a module of this package. It is imported when a program needs it, since imports take most of the time of
+A phase is a module of this package. It is imported only if a program needs it, because imports take most of the time of
 small models. The module has rules (`RULES`), or a function `run(program, resources)`.
 """
 
@@ -24,7 +24,7 @@ class Resources:
     """Resources for phases.
 
     Attributes:
-        packed: Memory for weights that kernels keep in another form in addition.
+        packed: Memory for additional copies of weights in other forms.
         arranged: Memory for rearranged copies of compressed weights.
         use_jit: Whether kernels are compiled.
     """

@@ -1,7 +1,7 @@
 """Computation of graphs in f16 and bf16 in f32, or of all floating-point graphs in f64.
 
 OpenVINO's CPU plugin computes f16 graphs in f32 if its precision hint is f32. Values are then not rounded between
-operations. The declared types of the inputs, outputs and variables of the model stay, and so does the rounding of
+operations. The declared types of the inputs, outputs and variables of the model stay, as does the rounding of
 
 - constants that are stored in a wider type and converted to f16;
 - values that a Convert of the model rounds to bf16.
@@ -154,7 +154,7 @@ class _Converter:
         if isinstance(instruction.kernel, GuardedKernel):
             instruction.kernel = instruction.kernel.with_types(self.types)
         attributes = instruction.attributes
-        is_random = instruction.operation.type == "RandomUniform"  # its bits depend on the type, if that is f32 or f64
+        is_random = instruction.operation.type == "RandomUniform"  # its bits depend on the type if it is f32 or f64
         types = {F16: F32, BF16: F32} if is_random else self.types
         replaced = {name: types[v] for name, v in attributes.items() if type(v) is ElementType and v in types}
         if replaced:

@@ -1,4 +1,4 @@
-"""Removal of operations without an effect before a FakeQuantize, which limits its input itself."""
+"""Removal of operations that have no effect before a FakeQuantize, which limits its input itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Growth of regions: instructions that one kernel may replace, because only the last one has consumers outside."""
+"""Growth of regions: instructions that one kernel may replace, because only the last has consumers outside."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class RegionGrower:
             self.consumers[slot].add(len(self.instructions))
 
     def grow(self, members: list[int], add: Callable[[int], bool], may_grow: Callable[[int], bool]) -> int:
-        """Add the instructions that read values of a region, in order, where a kernel can compute them.
+        """Add the instructions that read values of a region, in order, if a kernel can compute them.
 
         Args:
             members: The numbers of the first instructions, at least one. `add` appends to it.
             add: Adds an instruction to the region and returns True, or returns False.
-            may_grow: Returns whether an instruction may be added at all; the region is complete where it may not.
+            may_grow: Returns whether an instruction may be added at all; if not, the region is complete.
 
         Returns:
-            How many of the members are a region, as many as possible.
+            The largest number of members that form a region.
         """
         seen = set(members)
         pending = self._find_consumers(members)

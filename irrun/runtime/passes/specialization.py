@@ -28,7 +28,7 @@ def specialize_instructions(program: Program, packed: PackedMemory | None = None
 
 
 def make_site(program: Program, instruction: Instruction, packed: PackedMemory) -> CallSite:
-    """Return what is known about an instruction."""
+    """Return the facts about an instruction."""
     constants = tuple(program.initial[s] if s in program.constant_layers else None for s in instruction.inputs)
     is_absent = tuple(s == ABSENT for s in instruction.inputs)
     declared = instruction.layer.inputs[0].shape if instruction.layer.inputs else None
