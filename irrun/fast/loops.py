@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.fast.loop_views import View, find_view, get_root
 from irrun.fast.recurrent import ChangeWeights, RecurrentWeights, run_whole_direction
 from irrun.fast.vectorization import NotVectorizableError
 from irrun.limits import Collection, check_allocation
@@ -22,6 +23,9 @@ __all__ = ["CellStep", "SequenceLoop", "SequenceStep", "iterate_loop", "iterate_
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., tuple[Array, ...]]
 
+#: Maximum number of layouts of inputs for which a loop keeps its views.
+MAX_PLANS = 16
+
 
 @dataclass(frozen=True)
 class SequenceStep:
@@ -31,11 +35,13 @@ class SequenceStep:
         kernel: Takes the values of `inputs`, returns the values of `outputs`.
         inputs: Slots of the inputs.
         outputs: Slots of the outputs.
+        is_view: Whether the only output may be a view of the only input, whatever the values.
     """
 
     kernel: Callable[..., Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    is_view: bool = False
 
     def replace_weights(self, change: ChangeWeights) -> SequenceStep:
         """Return the step, with another form of its weights if it is a cell."""
@@ -69,6 +75,65 @@ class CellStep:
         return (Y, *run_whole_direction(self.weights, X, states, Y)[1:])
 
 
+class _Plan:
+    """The views of a `SequenceLoop` for inputs of certain layouts.
+
+    Args:
+        count: The number of iterations.
+
+    Attributes:
+        count: The number of iterations.
+        slices: The slots of sliced inputs, their ports, and how they are views of the inputs.
+        whole: The slots and ports of other inputs.
+        steps: The steps, each with the view that it returns; None for other results.
+        outputs: The outputs, the slots of their values, and the views that they are; None for other values.
+        layouts: The shapes and strides of computed values by their slots.
+        is_complete: Whether all slices are views of the inputs, and all values are known.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.slices: list[tuple[int, int, View | None]] = []
+        self.whole: list[tuple[int, int]] = []
+        self.steps: list[tuple[SequenceStep, View | None]] = []
+        self.outputs: list[tuple[OutputDescription, int, View | None]] = []
+        self.layouts: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.is_complete = True
+        #: The arrays that own the values of slots while the plan is made.
+        self._roots: dict[int, Array] = {}
+
+    def add_slices(self, slot: int, port: int, inputs: Sequence[Array], values: Sequence[Any]) -> None:
+        """Add the slices of an input."""
+        self._roots[slot] = inputs[port]
+        view = find_view(values[slot], inputs[port])
+        self.slices.append((slot, port, view))
+        self.is_complete &= view is not None
+
+    def add_step(self, step: SequenceStep, values: Sequence[Any]) -> None:
+        """Add a step that was computed."""
+        view = None
+        if step.is_view and step.inputs[0] in self._roots:
+            view = find_view(values[step.outputs[0]], self._roots[step.inputs[0]])
+        for slot in step.outputs:
+            value = values[slot]
+            if value is None:
+                self.is_complete = False
+            elif view is None:
+                self._roots[slot], self.layouts[slot] = get_root(value), (value.shape, value.strides)
+            else:
+                self._roots[slot] = self._roots[step.inputs[0]]
+        self.steps.append((step, view))
+
+    def add_output(self, output: OutputDescription, slot: int, value: Array) -> None:
+        """Add an output that was computed."""
+        view = find_view(value, self._roots[slot]) if slot in self._roots else None
+        self.outputs.append((output, slot, view))
+
+    def finish(self) -> None:
+        """Release the values."""
+        self._roots = {}
+
+
 @dataclass(frozen=True)
 class SequenceLoop:
     """A kernel for a loop with iterations that depend on each other only through recurrent cells.
@@ -94,6 +159,7 @@ class SequenceLoop:
     stacked: frozenset[int]
     output_count: int
     has_trip_count: bool
+    _plans: dict[Any, _Plan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def replace_weights(self, change: ChangeWeights) -> SequenceLoop:
         """Return the loop with the weights of its cells in another form."""
@@ -101,6 +167,25 @@ class SequenceLoop:
 
     def __call__(self, *inputs: Array) -> tuple[Array, ...]:
         """Compute all iterations.
+
+        Raises:
+            Exception: The inputs are not as expected; the loop itself must run.
+        """
+        head = [x.tobytes() if x.size == 1 else None for x in inputs[:2]] if self.has_trip_count else ()
+        key = (*head, *[(x.shape, x.dtype, x.flags.c_contiguous) for x in inputs])
+        plan = self._plans.get(key)
+        if plan is not None:
+            outputs = self._run_plan(plan, inputs)
+            if outputs is not None:
+                return outputs
+        outputs, plan = self._run(inputs)
+        while len(self._plans) >= MAX_PLANS:
+            self._plans.pop(next(iter(self._plans)), None)
+        self._plans[key] = plan
+        return outputs
+
+    def _run(self, inputs: Sequence[Array]) -> tuple[tuple[Array, ...], _Plan]:
+        """Compute all iterations, and return the outputs and the plan for inputs of the same layouts.
 
         Raises:
             Exception: The inputs are not as expected; the loop itself must run.
@@ -116,22 +201,78 @@ class SequenceLoop:
             count = counts.pop() if counts else get_count_from_outputs(self)
         if count < 1 or (counts and not self.has_trip_count):
             raise NotVectorizableError
+        plan = _Plan(count)
         values: list[Any] = list(self.initial)
         for slicer in slicers:
             values[self.parameters[slicer.entry.parameter]] = slicer.to_array(count)
+            plan.add_slices(self.parameters[slicer.entry.parameter], slicer.entry.port, inputs, values)
         for entry in self.inputs:
             if entry.axis is None and entry.port >= 0:
                 values[self.parameters[entry.parameter]] = inputs[entry.port]
+                plan.whole.append((self.parameters[entry.parameter], entry.port))
         for step in self.steps:
-            result = step.kernel(*[values[slot] for slot in step.inputs])
-            if not isinstance(result, (tuple, list)):
-                result = (result,)
-            for slot, value in zip(step.outputs, result, strict=False):
-                values[slot] = np.asarray(value)
+            self._compute(step, values)
+            plan.add_step(step, values)
         outputs: list[Array] = [np.empty(0)] * self.output_count
         for output in self.outputs:
             if output.port >= 0:
                 outputs[output.port] = self._get_output(output, values, count)
+                plan.add_output(output, self.results[output.result], outputs[output.port])
+        plan.finish()
+        return tuple(outputs), plan
+
+    @staticmethod
+    def _compute(step: SequenceStep, values: list[Any]) -> None:
+        """Compute the outputs of a step."""
+        result = step.kernel(*[values[slot] for slot in step.inputs])
+        if not isinstance(result, (tuple, list)):
+            result = (result,)
+        for slot, value in zip(step.outputs, result, strict=False):
+            values[slot] = np.asarray(value)
+
+    def _run_plan(self, plan: _Plan, inputs: Sequence[Array]) -> tuple[Array, ...] | None:
+        """Compute all iterations by a plan, or return None if a value does not have the expected layout.
+
+        Raises:
+            Exception: A kernel failed; the loop itself must run.
+        """
+        if not plan.is_complete:
+            return None
+        values: list[Any] = list(self.initial)
+        #: The arrays that own the values of slots.
+        roots: dict[int, Array] = {}
+        for slot, port, view in plan.slices:
+            roots[slot] = inputs[port]
+            if view is None or not view.fits(roots[slot]):
+                return None
+            values[slot] = view.create(roots[slot])
+            values[slot].flags.writeable = False
+        for slot, port in plan.whole:
+            values[slot] = inputs[port]
+        for step, view in plan.steps:
+            if view is None:
+                self._compute(step, values)
+                for slot in step.outputs:
+                    value = values[slot]
+                    if value is None or (value.shape, value.strides) != plan.layouts[slot]:
+                        return None
+                    roots[slot] = get_root(value)
+                continue
+            source, slot = step.inputs[0], step.outputs[0]
+            roots[slot] = root = roots[source]
+            if not view.fits(root):
+                return None
+            values[slot] = view.create(root)
+            values[slot].flags.writeable = values[source].flags.writeable
+        outputs: list[Array] = [np.empty(0)] * self.output_count
+        for output, slot, view in plan.outputs:
+            if view is None:
+                outputs[output.port] = self._get_output(output, values, plan.count)
+            elif view.fits(roots[slot]):
+                outputs[output.port] = view.create(roots[slot])
+                outputs[output.port].flags.writeable = values[slot].flags.writeable
+            else:
+                return None
         return tuple(outputs)
 
     def _get_output(self, entry: OutputDescription, values: Sequence[Any], count: int) -> Array:

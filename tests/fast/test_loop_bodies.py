@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -241,6 +242,38 @@ def make_sequence(outputs, *, has_trip_count=False, inputs=None):
         output_count=len(outputs),
         has_trip_count=has_trip_count,
     )
+
+
+def test_sequences_of_results_with_changing_layouts():
+    """The results of a step have other strides, other owners or another type than in the first run."""
+    functions = itertools.cycle((
+        np.array,
+        np.asfortranarray,
+        lambda x: np.repeat(x, 2, axis=0)[::2],
+        lambda x: x.astype(np.float64),
+        lambda x: np.array(x)[::-1],
+    ))  # fmt: skip
+    computed = []
+
+    def compute(x):
+        computed.append(next(functions)(x))
+        return computed[-1]
+
+    loop = replace(
+        make_sequence([OutputDescription(0, 0, axis=0), OutputDescription(1, 1, axis=1)]),
+        initial=(None,) * 4,
+        results=(3, 2),
+        steps=(
+            SequenceStep(compute, (0,), (2,)),
+            SequenceStep(lambda x: x.transpose(0, 2, 1, 3), (2,), (3,), is_view=True),
+        ),
+        stacked=frozenset((0, 2, 3)),
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        first, second = loop(rng.normal(size=(COUNT, 2, 3)).astype(F32), np.zeros(1))
+        assert_same_bits(first, computed[-1].transpose(0, 2, 1, 3).reshape(2 * COUNT, 1, 3))
+        assert_same_bits(second, np.moveaxis(computed[-1], 0, 1).reshape(1, 2 * COUNT, 3))
 
 
 def double(arguments, iteration):

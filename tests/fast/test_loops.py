@@ -51,6 +51,9 @@ def compare(tmp_path, model, *runs, sequence):
             assert value.dtype == reference.dtype
             assert value.shape == reference.shape
             np.testing.assert_allclose(value, reference, rtol=1e-5, atol=5e-6)
+        for value, again in zip(values, fast(inputs).to_tuple(), strict=True):  # by the views of the first run
+            np.testing.assert_array_equal(again, value)
+            assert again.flags.writeable
         for x, copy in zip(inputs, copies, strict=True):
             np.testing.assert_array_equal(x, copy)
     return fast
@@ -144,6 +147,17 @@ def test_loops_around_cells_are_sequences(tmp_path, kind, options, batch, time, 
     rng = np.random.default_rng(time)
     model = build_recurrent(rng, kind, batch=batch, size=size, hidden=hidden, **options)
     runs = [make_recurrent_inputs(rng, model, n) for n in (time, 1)]
+    compare(tmp_path, model, *runs, sequence=True)
+
+
+def test_sequences_of_inputs_with_any_layouts(tmp_path):
+    """Views are created again for known shapes, whatever the strides of the inputs are."""
+    rng = np.random.default_rng(5)
+    model = build_recurrent(rng, "lstm", batch=-1, size=4, hidden=3, epilogue=("tanh",))
+    runs = []
+    for batch, time in [(1, 2), (2, 1), (3, 4), *((1, n) for n in range(3, 20)), (1, 2)]:
+        whole, *states = make_random(rng, 2, batch, time, 8), make_random(rng, batch, 6), make_random(rng, 3, batch)
+        runs += [[x, states[0][:, ::2], states[1].T] for x in (whole[0, :, :, ::2], whole[1, :, ::-1, :4].copy())]
     compare(tmp_path, model, *runs, sequence=True)
 
 
