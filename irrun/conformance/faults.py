@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from irrun.conformance.fault import Fault, Oracle
-from irrun.conformance.plugin_faults import PLUGIN_FAULTS
+from irrun.conformance.plugin_memory_faults import PLUGIN_MEMORY_FAULTS
+from irrun.conformance.plugin_rounding_faults import PLUGIN_ROUNDING_FAULTS
+from irrun.conformance.plugin_value_faults import PLUGIN_VALUE_FAULTS
 from irrun.conformance.reference_faults import REFERENCE_FAULTS
 
 __all__ = ["accept_fault", "find_faults", "list_faults"]
@@ -20,7 +22,8 @@ __all__ = ["accept_fault", "find_faults", "list_faults"]
 @functools.cache
 def list_faults() -> dict[str, Fault]:
     """Return the known faults by name."""
-    return {fault.name: fault for fault in (*PLUGIN_FAULTS, *REFERENCE_FAULTS)}
+    faults = (*PLUGIN_VALUE_FAULTS, *PLUGIN_MEMORY_FAULTS, *PLUGIN_ROUNDING_FAULTS, *REFERENCE_FAULTS)
+    return {fault.name: fault for fault in faults}
 
 
 def find_faults(names: Sequence[str], oracle: Oracle) -> list[Fault]:
