@@ -27,7 +27,7 @@ class Limit:
     """The minimum score of outputs.
 
     Attributes:
-        output: The name of the output; "" for all outputs without their own limit.
+        output: The name of the output; "" for all outputs that have no separate limit.
         minimum: The SQNR in dB, or a value of the metric of the comparison.
     """
 
@@ -113,7 +113,7 @@ def find_failures(comparison: Comparison, limits: Sequence[Limit]) -> list[Failu
 
 
 def make_junit(comparison: Comparison, name: str, limits: Sequence[Limit] = ()) -> bytes:
-    """Return a report in JUnit's format: a test for each output, and one for the layers.
+    """Return a report in JUnit's format, with a test for each output and a test for the layers.
 
     Args:
         comparison: The comparison.

@@ -30,8 +30,8 @@ Array = np.ndarray[Any, Any]
 class ArrayReference:
     """Arrays by name: a trace, or the arrays of another framework.
 
-    An array belongs to a value if its name is the key of the value or of the layer, a tensor name, or one of these
-    after characters that file names cannot contain are replaced.
+    An array belongs to a value if its name is the key of the value or of the layer, or a tensor name, possibly with
+    replacements for characters that file names cannot contain.
 
     Args:
         name: The name of the reference.

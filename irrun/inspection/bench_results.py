@@ -18,9 +18,9 @@ class KernelState:
     Attributes:
         jit: The option `jit`: "auto", "on" or "off".
         counts: The number of instructions by implementation: "compiled", "specialized" (NumPy) and "plain".
-        compile_seconds: With "auto", the time to compile the kernels in seconds. Ordinary runs compile them in the
-            background for later models; here they were compiled before the measured runs. None if they were already
-            compiled, with other values of `jit`, and without llvmlite.
+        compile_seconds: With "auto", the time in seconds to compile the kernels before the measured runs; ordinary runs
+            compile them in the background for later models. None if they were already compiled, with other values of
+            `jit`, and without llvmlite.
     """
 
     jit: str

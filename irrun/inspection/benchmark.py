@@ -40,8 +40,8 @@ WARM_UP_RUNS = 3
 TURNS = 10
 #: Seconds between the turns, after which the idle threads of the other runtime no longer spin.
 PAUSE = 0.02
-#: Seconds of uncounted runs at the start of a turn, since caches and cores are still in use by the
-#: other runtime; and the duration of single runs above which there are none.
+#: Seconds of uncounted runs at the start of a turn, while the other runtime still occupies caches and cores; and the
+#: duration of single runs above which there are none.
 SETTLING, MAX_SETTLING = 0.02, 0.05
 
 

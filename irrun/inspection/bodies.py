@@ -1,4 +1,4 @@
-"""Comparison of bodies with OpenVINO, which hides them: each runs as a separate model, iteration by iteration."""
+"""Comparison of bodies with OpenVINO, which does not expose them: each body runs as a separate model."""
 
 from __future__ import annotations
 

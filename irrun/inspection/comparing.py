@@ -1,8 +1,8 @@
 """Comparison of a model with a reference, layer by layer.
 
-For each layer, two errors are measured. The *accumulated* error is the error of its outputs in an ordinary run. The
-*own* error is what the layer adds: the error of its outputs, given the inputs of the reference. One run measures it for
-all layers: an observer measures the outputs of each layer, then replaces them by the reference.
+Each layer has two errors. The *accumulated* error is the error of its outputs in an ordinary run. The *own* error is
+the error that the layer adds: the error of its outputs, given the inputs of the reference. A single run measures it for
+all layers: an observer compares the outputs of each layer with the reference and then replaces them by it.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def compare(
             or exported program; or arrays by name: a `Trace`, a mapping, or the path of a .trace, .npz or .safetensors
             file or of a folder of .npy files.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
-        sequence: Inputs of several runs of one session, in place of `inputs`. Variables keep their values between the
-            runs, and are compared after each.
+        sequence: Inputs of several runs of one session, instead of `inputs`. Variables keep their values between runs,
+            and are compared after each run.
         names: Names of reference arrays -> names of the model, if they differ.
         metric: Returns the score of an output, given the output and the reference. It is reported, but does not decide
             whether the models agree.
@@ -254,8 +254,8 @@ class _Comparer:
     def find_owners(self, layers: Sequence[LayerComparison]) -> list[LayerComparison]:
         """Attribute the error of a layer with a body either to the layer or to the layers in its body.
 
-        If the connections of the body are the only reason, the layers in the body inherit the error and the owner of
-        the body adds it. An owner without a reason does not add errors that layers in its body add.
+        If only the connections of the body explain the error, the owner of the body adds it, and the layers in the body
+        inherit it. Without such a reason, the owner does not add errors that layers in its body add.
         """
         blamed: dict[str, LayerComparison] = {}
         results = []
@@ -427,7 +427,7 @@ class _Comparer:
         return tuple(found)
 
     def is_known(self, layer: Layer) -> bool:
-        """Return whether a value can be taken as equal in both models: it was compared, or it is an input."""
+        """Return whether a value is known to be equal in both models: it was compared, or it is an input."""
         return layer.is_input or self.reference.find_match(layer) is not None
 
     def compare_body(self, errors: LayerErrors) -> list[LayerComparison]:
@@ -454,9 +454,9 @@ class _Comparer:
     def compare_outputs(self, outputs: Sequence[Array]) -> list[OutputComparison]:
         """Compare the outputs of the model.
 
-        If results jump, rounding explains a small error: elements on the edge of two levels of a quantizer, or
-        boxes in another order. It explains no error after an ill-conditioned layer, or
-        after a layer whose value was not compared.
+        If results can jump, rounding explains a small error, such as elements on the edge of two levels of a quantizer,
+        or boxes in another order. It does not explain errors after an ill-conditioned layer, or after a layer whose
+        value was not compared.
         """
         references = self.reference.get_outputs()
         jumps = any(self.jumps(errors) for errors in self.errors.values())

@@ -34,8 +34,8 @@ class LayerComparison:
         reason: The reason for the verdict "adds", such as a constant that differs; or "".
         run: The number of the run in a session of several runs, from 0.
         contribution_db: The SQNR of the outputs if only this layer adds its error; None if it was not measured.
-        since: The nearest compared layers before this one, if the reference does not have the values of
-            layers in between, one of which may add the error.
+        since: The nearest compared layers before this one, if the reference does not have the values of the layers in
+            between, any of which may add the error.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """The layers of a quantized model to keep in floating point, found without quantizing again.
 
-The quantized model runs with one layer at a time computed as in the floating-point model, on unquantized
-inputs. The layers are ranked by the errors of the outputs. The best one is kept, and the others are tried again
-together with it. If no single layer changes the outputs, the smallest group of layers that does is kept.
+The quantized model runs with one layer at a time computed as in the floating-point model, on unquantized inputs. The
+layer that reduces the errors of the outputs most is kept, and the other layers are tried again together with it. If no
+single layer changes the outputs, the smallest group of layers that does is kept.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def find_cure(
 
     Args:
         model: The floating-point or the quantized model.
-        other: The other one.
+        other: The other model.
         input_sets: The inputs of one or more runs, over which the SQNR is computed.
         count: The maximum number of layers. Without it, the search ends when another layer gains only noise.
         until: The SQNR in dB, or value of the metric, at which the search ends.

@@ -110,7 +110,7 @@ class CureSearch:
     def find_group(self, candidates: Sequence[Layer], initial: float, least_gain: float) -> list[tuple[Layer, float]]:
         """Return a small group of layers that improves the outputs, each with its resulting value.
 
-        Take as few of the first layers in the ranking as change the outputs, then drop layers without an effect.
+        Take the shortest beginning of the ranking that changes the outputs, then drop layers that have no effect.
         """
         low, high = 1, len(candidates)
         if not self.measure(candidates) > initial + least_gain:

@@ -120,7 +120,7 @@ class LayerDifferences:
         self._constants = {id(layer): partner for layer, partner in matches.constants}
 
     def list_all(self, layer: Layer, other: Layer) -> list[str]:
-        """Return everything that differs, also shapes, types and constants.
+        """Return all differences, including shapes, types and constants.
 
         Args:
             layer: A layer.
@@ -221,7 +221,7 @@ class LayerDifferences:
         return texts
 
     def describe_result(self, result: Layer, other: Layer) -> str:
-        """Return how the source of a Result differs, or "".
+        """Return the difference between the sources of two Results, or "".
 
         Args:
             result: A Result.
@@ -234,7 +234,7 @@ class LayerDifferences:
         return f"{result.name} comes from {_show(source)}, in the other model from {_show(expected)}"
 
     def _list_results(self, body: Body, other: Body) -> list[str]:
-        """Return how the sources of the Results of a body differ."""
+        """Return the differences between the sources of the Results of a body."""
         results, expected = (b.graph.find_layers("Result") for b in (body, other))
         return [t for a, b in zip(results, expected, strict=False) for t in [self.describe_result(a, b)] if t]
 
@@ -259,7 +259,7 @@ def find_differing_values(layer: Layer, other: Layer) -> Iterator[tuple[str, Any
     for name in dict.fromkeys((*layer.attributes, *other.attributes)):
         attribute = declared.get(name) or declared.get(name.replace("-", "_"))
         if attribute is None and not (name in layer.attributes and name in other.attributes):
-            continue  # a converter's note
+            continue  # a note of the converter
         default = inspect.Parameter.empty if attribute is None else attribute.default
         values = [owner.attributes.get(name, default) for owner in (layer, other)]
         converted = []

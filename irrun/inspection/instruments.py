@@ -188,13 +188,13 @@ class MemoryMeter:
         return run
 
     def start_run(self) -> None:
-        """Discard measurements, since the first run of a kernel may take another path."""
+        """Discard measurements, because the first run of a kernel may take another path."""
         for record in self.records.values():
             record.calls = record.bytes = record.alive = 0
 
 
 class FlopCounter:
-    """Counts the operations of each layer. It is the instrument and an observer of the same run.
+    """Counts the operations of each layer, as the instrument and an observer of the same run.
 
     Layers that depend on constants only are not counted, since they are computed once.
 

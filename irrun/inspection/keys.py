@@ -143,7 +143,7 @@ def get_port_suffix(layer: Layer, port: int) -> str:
 
 
 def compile_glob(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression for a glob, with `*` and `?` as wildcards; brackets belong to iterations.
+    """Return a regular expression for a glob. Only `*` and `?` are wildcards; brackets belong to iterations.
 
     Args:
         pattern: The glob.

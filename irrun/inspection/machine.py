@@ -1,4 +1,4 @@
-"""The measured speed of a machine in computing and moving data."""
+"""The measured speed of a machine: computation and data movement."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Metrics:
         return self.same_shape and not self.differing
 
     def to_json(self) -> dict[str, float | int | str]:
-        """Return the metrics for JSON, which has no infinities: they become texts such as "inf"."""
+        """Return the metrics for JSON. Infinities become texts such as "inf"."""
         names = ("max_abs", "max_rel", "rms", "cosine", "sqnr_db", "max_ulps", "over_tolerance")
         values = {name: float(getattr(self, name)) for name in names}
         return {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
@@ -329,7 +329,7 @@ def _count_ulps(actual: Array, reference: Array, is_equal: Array) -> float:
     if not np.array_equal(np.isnan(arrays[0]), np.isnan(arrays[1])):
         return math.inf
     if dtype.itemsize in (4, 8):
-        # Elements of the same sign are as far apart as their bits; most others are both near 0.
+        # Elements of the same sign are as far apart as their bits; most other pairs are near 0.
         bits = [np.ascontiguousarray(array).view(f"i{dtype.itemsize}") for array in arrays]
         is_mixed = (bits[0] ^ bits[1]) < 0
         distances = np.abs(bits[0] - bits[1])

@@ -1,4 +1,4 @@
-"""The values that modules of the source framework pass on, from the module paths in names."""
+"""The values that modules of the source framework pass to other modules, found by module paths in names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Number = TypeVar("Number", bound=Hashable)
 
 
 class ModuleEnd(NamedTuple, Generic[Node]):
-    """The only node that passes on values of a module.
+    """The only node that passes values of a module to other modules.
 
     Attributes:
         node: The node.
@@ -30,7 +30,7 @@ class ModuleEnd(NamedTuple, Generic[Node]):
 def find_module_ends(
     paths: Mapping[Number, ModulePath], edges: Iterable[tuple[Number, Number]]
 ) -> dict[ModulePath, ModuleEnd[Number]]:
-    """Find the nodes that are the only ones of their module to pass values to other modules.
+    """Find nodes that are alone in their module in passing values to other modules.
 
     Args:
         paths: The module paths of nodes.
@@ -63,7 +63,7 @@ def find_layer_paths(graph: Graph) -> dict[int, ModulePath]:
 
 
 def find_layer_ends(graph: Graph) -> dict[ModulePath, ModuleEnd[Layer]]:
-    """Find the layers with one output that are the only ones of their module to pass values to other modules.
+    """Find layers with one output that are alone in their module in passing values to other modules.
 
     Args:
         graph: The graph.

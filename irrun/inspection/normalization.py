@@ -23,7 +23,7 @@ EPSILONS = {"MVN": "eps", "GroupNormalization": "epsilon"}
 
 
 class NormalizationCheck:
-    """Computes normalization without epsilon, since epsilon is negligible against the variance of codes.
+    """Computes normalization without epsilon, which is negligible compared with the variance of codes.
 
     OpenVINO's low-precision transformations move the scale of a quantized value behind the normalization, whose
     result does not depend on the scale except for epsilon.

@@ -72,7 +72,7 @@ class OnnxReference(ArrayReference):
         }
 
     def _list_names(self, layer: Layer, port: int, key: str) -> list[str]:
-        """Return the possible names of a value: only its own if it has one."""
+        """Return the possible names of a value; if it has a tensor name, only this name."""
         if "]/" in key or port >= len(layer.outputs):
             return []
         name = self._own_names.get((layer.id, layer.outputs[port].id))

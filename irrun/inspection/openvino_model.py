@@ -1,9 +1,9 @@
-"""A model that runs in OpenVINO; added outputs give access to the values of its layers.
+"""A model that runs in OpenVINO. Added outputs expose the values of its layers.
 
 Added outputs change OpenVINO's results on some models, especially with FakeQuantize, because they prevent
 fusions. Outputs are therefore added in batches. After each batch, the outputs of the model are compared with the
-outputs of the unchanged model. A batch that moved them by more than rounding is divided into smaller ones. Values of a
-small batch that still moves them by more than rounding are marked as perturbed.
+outputs of the unchanged model. A batch that changed them by more than rounding is divided into smaller batches. Values
+of a small batch that still changes them by more than rounding are marked as perturbed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Array = np.ndarray[Any, Any]
 
 #: A batch of at most this many layers is not divided.
 SMALL_BATCH = 24
-#: Outputs that move by at most this multiple of the epsilon of the precision moved by rounding.
+#: Changes of outputs by at most this multiple of the epsilon of the precision count as rounding.
 ROUNDING = 64.0
 #: Maximum size of a batch's added outputs with static declared shapes, in bytes.
 BATCH_BYTES = 256 << 20
@@ -61,7 +61,7 @@ class OpenVinoModel:
         precision: The precision that OpenVINO actually used.
         default_precision: The precision that OpenVINO would use by default.
         kernel_precisions: The number of kernels by the type in which they compute.
-        perturbed: The keys of layers that moved the outputs of the model when they became outputs.
+        perturbed: The keys of layers that changed the outputs of the model when they became outputs.
         keeps_batches: Whether to keep the compiled batches for further runs.
 
     Raises:

@@ -25,7 +25,7 @@ class Target:
     Attributes:
         device: The device.
         precision: The requested precision; "" for the default of the device.
-        keeps_quantizers: Whether FakeQuantize is executed in floating point, without int8 kernels.
+        keeps_quantizers: Whether FakeQuantize runs in floating point, without int8 kernels.
     """
 
     device: str = "CPU"

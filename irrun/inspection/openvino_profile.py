@@ -128,7 +128,7 @@ def check_is_installed() -> Any:
 def profile_openvino(
     compiled: CompiledModel, inputs: Inputs, layers: Sequence[LayerProfile], runs: int, table: KeyTable
 ) -> OpenVinoProfile:
-    """Measure OpenVINO on the CPU in f32, with as many threads.
+    """Measure OpenVINO on the CPU in f32, with the same number of threads.
 
     Args:
         compiled: irrun's compiled model.

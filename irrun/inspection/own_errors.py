@@ -1,4 +1,4 @@
-"""The own errors of layers: how large they are, and whether rounding or a known cause explains them."""
+"""The own errors of layers: their size, and whether rounding or a known cause explains them."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class OwnErrors:
         return narrowed
 
     def _explain(self, values: LayerValues, error: Metrics) -> str:
-        """Return what int8 kernels of the reference compute otherwise; empty if that is not the cause."""
+        """Return what the int8 kernels of the reference do differently; empty if that is not the cause."""
         if len(values.outputs) > 1 or values.references[0] is None:
             return ""
         layer, inputs, expected = values.layer, values.inputs, values.references[0]

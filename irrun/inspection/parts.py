@@ -228,7 +228,7 @@ class Frame:
         for i, layer in enumerate(other.graph.layers):
             if layer.is_input:
                 if any(layer is original for original in self.counterpart.graph.layers):
-                    return False  # it depends on an input that the part does not have
+                    return False  # the output depends on an input that the part does not have
                 value = _convert(values[layer.name], layer.outputs[0].element_type)
                 other.graph.layers[i] = _declare(layer, value)
                 part.counterpart_inputs.append(value)

@@ -39,7 +39,7 @@ class LayerProfile:
         alive: The bytes of the values that are alive while the layer runs, without weights and the inputs of the model.
         bound: The minimum time that the machine needs for these operations or bytes, in seconds.
         outputs: The types and shapes of the outputs, as text.
-        implementation: The fast implementation that ran, and why; empty for the plain kernel.
+        implementation: The fast implementation that ran, and why it was chosen; empty for the plain kernel.
         merged_excess: The sum of the excess of layers that were merged; None for a single layer.
     """
 
@@ -65,7 +65,7 @@ class LayerProfile:
 
     @property
     def excess(self) -> float:
-        """The seconds above `bound`, summed over merged layers: the most that faster kernels could save."""
+        """The seconds above `bound`, summed over merged layers: the maximum that faster kernels could save."""
         return max(self.seconds - self.bound, 0.0) if self.merged_excess is None else self.merged_excess
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class LayerProfile:
 
 
 def merge_profiles(key: str, layer_type: str, layers: Iterable[LayerProfile]) -> LayerProfile:
-    """Return the sum of layers. Layers without a number of operations count as 0, unless no layer has one.
+    """Return the sum of layers. Layers with an unknown number of operations count as 0, unless all are unknown.
 
     Args:
         key: The key of the sum.

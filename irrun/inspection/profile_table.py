@@ -33,7 +33,7 @@ Rows = tuple[tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]
 MAX_CANDIDATES = 5
 #: Layers that could save at least this share of the run are worth making faster.
 MIN_SAVING = 0.01
-#: Maximum difference between the sum of the layers and the time of a run without a remark, as a share.
+#: Maximum difference, as a share, between the sum of the layers and the time of a run that needs no remark.
 MAX_DEVIATION = 0.05
 #: Maximum number of listed types of fused layers.
 MAX_TYPES = 4
@@ -172,7 +172,7 @@ def describe_profile(profile: Profile) -> list[str]:
 
 
 def describe_candidates(profile: Profile) -> list[tuple[str, str]]:
-    """Return the layers worth making faster: those with the most time above the machine's minimum.
+    """Return the layers worth making faster: the layers with the most time above the machine's minimum.
 
     Args:
         profile: The profile.

@@ -1,4 +1,4 @@
-"""Profiles: where a run spends its time, by layer, type or module.
+"""Profiles: the time of a run by layer, type or module.
 
 Profiles measure the program that ordinary runs execute. An instruction may compute several layers that passes
 have fused. Numbers of operations belong to layers and are counted in a run with observers.
@@ -57,7 +57,7 @@ MAX_ROWS = 40
 
 @dataclass(frozen=True, repr=False)
 class Profile:
-    """Where a run spends its time.
+    """The times of the layers of a run.
 
     Attributes:
         model: The name of the model.
@@ -99,7 +99,7 @@ class Profile:
 
     @property
     def unknown_flops(self) -> list[str]:
-        """The types of layers without a number of operations."""
+        """The types of layers with an unknown number of operations."""
         return sorted({layer.type for layer in self.layers if layer.flops is None})
 
     def group(self, by: Grouping = "layer", depth: int | None = None) -> list[LayerProfile]:
@@ -229,14 +229,14 @@ def profile(
     weights_memory: int | str | None = None,
     timeout: float | None = None,
 ) -> Profile:
-    """Measure where a run spends its time.
+    """Measure the time of each layer in a run.
 
     Args:
         model: A model, a compiled model, or the path of an .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         runs: The number of measured runs after a warm-up. They alternate with as many runs without timers.
         optimize: Whether the optimized program runs, as in ordinary runs. Not used for a compiled model.
-        against: "openvino" to also measure OpenVINO, in f32 with as many threads.
+        against: "openvino" to also measure OpenVINO, in f32 with the same number of threads.
         progress: Called with a description of each step.
         precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
         jit: Whether kernels are compiled; "auto" measures compiled kernels, as in models that are compiled later.

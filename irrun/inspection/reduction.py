@@ -48,7 +48,7 @@ class Reduction:
         layers_total: The number of layers of the whole model, without layers that compute constants and layers in
             bodies.
         trials: The number of parts that were tested.
-        message: How the part fails.
+        message: A description of the failure.
         condition: The condition of failure; "" for a test command.
         against: The reference of the part, or "".
         command: The test command, or "".
@@ -140,10 +140,10 @@ def reduce(
         against: The reference: "openvino", followed by a device and a precision if required, "f64",
             another model, or the path of its .xml file.
         fails: The condition under which a part fails: "nan", "inf", "error", or a condition such as "sqnr<20" or
-            "abs>1e4"; see `parse_condition`. A condition on values must hold for an output and not for an input. With
-            `against`, the default is "sqnr<60", with a lower limit for a reference of low precision, and "sqnr<120" for
-            another model of the same precision. "error" refers to the reference if it is OpenVINO, and to the model
-            itself otherwise.
+            "abs>1e4"; see `parse_condition`. A condition on values must hold for an output, but not for an input. With
+            `against`, the default is "sqnr<60", or less for a reference of low precision, and "sqnr<120" for another
+            model of the same precision. "error" refers to the reference if it is OpenVINO, otherwise to the model
+            itself.
         test: A command that fails if a part fails: its exit code is neither 0 nor 125, or a signal ends it.
             {model}, {inputs} and {folder} are replaced by the paths of the .xml, the .npz and their folder. Without
             them, the paths of the .xml and the .npz are appended. No shell is involved.

@@ -1,4 +1,4 @@
-"""Trials of a reduction: whether a part of a model fails, by its values, an error or a test command."""
+"""Trials of a reduction, which decide by values, errors or a test command whether a part of a model fails."""
 
 from __future__ import annotations
 

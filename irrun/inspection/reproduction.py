@@ -148,7 +148,7 @@ def save_part(
     Args:
         folder: The folder, which is created if it does not exist. Each file is written atomically.
         part: The part.
-        message: How the part fails.
+        message: A description of the failure.
         condition: The condition of failure, or "".
         against: The reference, or "".
         command: The test command, or "".

@@ -1,4 +1,4 @@
-"""The rounding error of single layers, which tolerances are derived from."""
+"""The rounding errors of single layers, from which tolerances are derived."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ __all__ = ["EXPLAINED_DB", "SaturationCheck", "find_quantizer"]
 
 Array = np.ndarray[Any, Any]
 
-#: Saturation explains an error if it reduces the error by this many dB.
+#: Saturation explains an error if recomputing the layer with saturation reduces the error by this many dB.
 EXPLAINED_DB = 10.0
 #: Maximum number of products of codes per layer; larger layers stay unexplained.
 MAX_PRODUCTS = 1 << 31

@@ -59,7 +59,7 @@ class StaticDifferences:
         return names[0] != names[1]
 
     def describe(self, layer: Layer) -> str:
-        """Return how a layer differs from its match: its attributes, and the constants that it uses."""
+        """Return the differences between a layer and its match: attributes, and the constants that it uses."""
         match = self._find_match(layer)
         if self.differences is None or match is None:
             return ""

@@ -174,7 +174,7 @@ def grn_1(data: Array, *, bias: float) -> Array:
         The shape and type of `data`.
 
     Raises:
-        InputError: `data` has no channels.
+        InputError: `data` does not have a channel axis.
 
     Spec:
         GRN-1

@@ -138,7 +138,7 @@ def squeeze_15(data: Array, axes: Array | None = None, *, allow_axis_skip: bool 
     Args:
         axes: Integer, scalar or 1D. The dimensions to remove; all of size 1 if omitted or empty. Dimensions of other
             sizes are kept.
-        allow_axis_skip: Affects the inference of dynamic ranks only, and has no effect here.
+        allow_axis_skip: Ignored: affects only the inference of dynamic ranks.
 
     Spec:
         Squeeze-15

@@ -40,7 +40,7 @@ def make_report(
 ) -> str:
     """Run a model and return a report: a self-contained page that shows its layers and their values.
 
-    Without inputs, a model that has inputs does not run: the page shows its structure and its constants.
+    If a model has inputs but none are passed, it does not run, and the page shows its structure and its constants.
 
     Args:
         model: The model, or the path of its .xml file.

@@ -124,7 +124,7 @@ def collect_report(
 ) -> Report:
     """Run a model and collect the data of a report.
 
-    Without inputs, a model that has inputs does not run: the report shows its structure and its constants.
+    If a model has inputs but none are passed, it does not run, and the report shows its structure and its constants.
 
     Args:
         model: The model, or the path of its .xml file.
@@ -134,7 +134,7 @@ def collect_report(
         comparison: The comparison, if it already exists.
         channels: The order of the channels of images: "BGR" or "RGB".
         observers: Observers that are called first, in all runs.
-        settings: How the model is compiled and run; only the time limit is used for a compiled model.
+        settings: Options for compiling and running the model; for a compiled model, only the time limit is used.
         tensor_bytes: Limit for full values in compressed bytes; the page draws them and offers them for download.
         other: A model to show next to the model and, with inputs, to compare it with.
 

@@ -1,4 +1,4 @@
-"""Values of a reference next to the model's: statistics, maps of both and of their difference, and points."""
+"""Values of a reference next to values of the model: statistics, maps of both and of their difference, and points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of layers: modules of the source framework, divided so that each can be laid out."""
+"""Groups of layers: modules of the source framework, divided into groups small enough to be drawn."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _find_group(groups: dict[ModulePath, Group], path: ModulePath) -> Group:
 
 
 def _merge(group: Group) -> None:
-    """Dissolve groups of one layer or of one group."""
+    """Dissolve groups that contain a single layer or group."""
     members: list[Layer | Group] = []
     for member in group.members:
         if isinstance(member, Group):

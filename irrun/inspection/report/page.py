@@ -1,4 +1,4 @@
-"""Assembly of the page: one file with style, script and data, and a policy that allows nothing else."""
+"""Assembly of the page: a file with style, scripts and data, and a policy that forbids everything else."""
 
 from __future__ import annotations
 

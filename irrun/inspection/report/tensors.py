@@ -23,7 +23,7 @@ LEVEL = 3
 
 
 class TensorStore:
-    """Tensors up to a number of compressed bytes. Preferred tensors replace others; otherwise, the first ones stay.
+    """Tensors up to a limit of compressed bytes. Preferred tensors replace others; otherwise, the first tensors stay.
 
     Args:
         max_bytes: Limit for all tensors in compressed bytes.

@@ -1,4 +1,4 @@
-"""The card of an operation: what is true of it, stated once beside its definition.
+"""The card of an operation: the facts about it, stated once, next to its definition.
 
 Everything else asks the card: shape inference, estimates of memory, loops that are computed at once, fusion, constant
 folding, profiles and inspections. Tests compare cards with what kernels do.

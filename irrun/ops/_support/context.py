@@ -139,7 +139,7 @@ class OutputCount(int):
 
 
 class InputShapes(tuple["PartialShape | None", ...]):
-    """The declared shapes of the inputs, for operations with results that depend on which dimensions are dynamic."""
+    """The declared shapes of the inputs, for operations whose results depend on which dimensions are dynamic."""
 
     def are_static(self, *positions: int) -> bool:
         """Return whether inputs are declared with static shapes.

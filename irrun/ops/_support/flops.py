@@ -1,4 +1,4 @@
-"""Numbers of arithmetic operations, which `@op(..., flops=...)` declares beside each kernel.
+"""Numbers of arithmetic operations, which `@op(..., flops=...)` declares for each kernel.
 
 A multiply-add counts as two operations. Each addition, multiplication, comparison and division counts as one, and so
 does each value of an elementary function (exp, tanh, erf, sqrt, a power). Terms that do not grow with the number of
@@ -62,7 +62,7 @@ class Call(NamedTuple):
 
 
 Counter = Callable[[Call], int | None]
-#: Operations per element of the first output, a function of the call, or None for operations without a number.
+#: Operations per element of the first output, a function of the call, or None if the number is unknown.
 Flops = int | Counter | None
 
 

@@ -83,7 +83,7 @@ def _is_sub_byte_integer(dtype: np.dtype[Any]) -> bool:
 
 @functools.cache
 def _get_extension_kind(dtype: np.dtype[Any]) -> str:
-    """Return the kind of an element type defined by ml_dtypes; empty for other types."""
+    """Return the kind of an ml_dtypes element type; empty for other types."""
     try:
         return ElementType.of(dtype).kind
     except ValueError:
@@ -271,7 +271,7 @@ def reduce_along(ufunc: Any, x: Array, axis: int) -> Array:
         x: Any type that NumPy computes in, any shape.
         axis: An axis in [0, rank).
     """
-    # Along a short last axis NumPy takes as long as for a hundred elements; reducing slice by slice is faster.
+    # For a short last axis, NumPy takes as long as for a hundred elements; reducing slice by slice is faster.
     if axis == x.ndim - 1 and 1 < x.shape[axis] <= 16 and x.size >= 2048:
         return np.expand_dims(functools.reduce(ufunc, np.moveaxis(x, axis, 0)), axis)
     return np.asarray(ufunc.reduce(x, axis, x.dtype, keepdims=True))

@@ -96,7 +96,7 @@ class Attribute(NamedTuple):
 
     @property
     def required(self) -> bool:
-        """Whether the attribute has no default."""
+        """Whether the attribute is required."""
         return self.default is inspect.Parameter.empty
 
     @property
@@ -424,7 +424,7 @@ class Operation(Card):
 
     @property
     def is_custom(self) -> bool:
-        """Whether the operation is not one of irrun's own."""
+        """Whether a user registered the operation."""
         return not (getattr(self.kernel, "__module__", None) or "").startswith("irrun.")
 
     def find_unknown(self, attributes: Mapping[str, Any]) -> list[str]:

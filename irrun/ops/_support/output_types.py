@@ -11,7 +11,7 @@ from irrun.ops._support.type_promotion import find_common_type
 
 __all__ = ["get_output_types"]
 
-#: Attributes that determine the types of all results for which the card of the operation states no other source.
+#: Attributes that determine the types of all results, unless the card of the operation states another source.
 _TYPE_ATTRIBUTES = ("destination_type", "output_type")
 
 

@@ -81,7 +81,7 @@ def get_activations(
         names: Names of the functions, in any case. `defaults` gives the missing ones.
         alphas: Values of alpha, one per function. Missing ones are the defaults of the functions.
         betas: Values of beta, one per function. Missing ones are the defaults of the functions.
-        defaults: Names of the default functions, as many as the cell has.
+        defaults: Names of the default functions of the cell.
 
     Raises:
         InputError: A name is unknown.

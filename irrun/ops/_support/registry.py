@@ -95,7 +95,7 @@ class Registry:
         return max((o for o in versions if o.since <= number), key=lambda o: o.since, default=versions[0])
 
     def list_operations(self) -> Iterator[Operation]:
-        """Yield every operation of this registry: the numbered ones by type and version, then the others."""
+        """Yield every operation of this registry: numbered opsets by type and version, then all others."""
         for operation_type in sorted(self._numbered):
             yield from self._numbered[operation_type]
         for key in sorted(self._extensions):
@@ -223,6 +223,6 @@ def get_card(operation_type: str, version: str) -> Card:
 
 
 def list_operations() -> Iterator[Operation]:
-    """Yield every registered operation: the numbered ones by type and version, then the others."""
+    """Yield every registered operation: numbered opsets by type and version, then all others."""
     load_all()
     yield from _registry.list_operations()

@@ -45,7 +45,7 @@ def estimate_scratch(card: Card, inputs: Sequence[Described], result: int = 0) -
 
 
 def check_plain_scratch(card: Card, inputs: Sequence[Described | None]) -> None:
-    """Check the memory of a plain kernel that a fast one calls, and reserve it beside the result.
+    """Check the memory of a plain kernel that a fast kernel calls, and reserve it in addition to the result.
 
     Args:
         card: The operation.

@@ -228,7 +228,7 @@ def _compute_power(x: Array, exponent: float) -> Array:
         return np.asarray(x * x * x)
     if exponent == -1:
         return np.asarray(1 / x)
-    if abs(exponent) == 0.5:  # C's pow returns infinity for minus infinity, and the same for -0 as for 0
+    if abs(exponent) == 0.5:  # C's pow returns infinity for minus infinity, and treats -0 like 0
         root = np.where(x == -np.inf, np.inf, np.sqrt(x + 0)).astype(x.dtype, copy=False)
         return root if exponent > 0 else np.asarray(1 / root)
     if not float(exponent).is_integer():

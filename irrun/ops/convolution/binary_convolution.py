@@ -40,7 +40,7 @@ def binary_convolution_1(
         pads_end: Padding after the data. Negative values crop.
         dilations: Distance between neighboring elements of a window.
         mode: How bits are combined.
-        pad_value: The value of the padding. A value other than 0 and 1 is equal to neither bit.
+        pad_value: The value of the padding. Values other than 0 and 1 differ from both bits.
         auto_pad: Padding mode.
 
     Returns:

@@ -48,7 +48,7 @@ def prior_box_1(
         image_size: Integer, shape [2]: height and width of the image.
         offset: Position of a center in its cell, if `step` is not 0.
         min_size: Sizes of square boxes.
-        max_size: Sizes whose geometric means with `min_size` are the sizes of further square boxes.
+        max_size: Sizes of additional square boxes, which have the geometric mean of `min_size` and this size.
         aspect_ratio: Ratios of width to height of boxes that have the area of the square ones.
         density: Number of boxes along each axis of a cell, for each of `fixed_size`.
         fixed_ratio: Ratios of width to height for `fixed_size`, instead of `aspect_ratio`.
@@ -143,7 +143,7 @@ def prior_box_clustered_1(
         image_size: Integer, shape [2]: height and width of the image.
         offset: Position of a center in its cell.
         width: Widths of the boxes.
-        height: Heights of the boxes, as many as widths.
+        height: Heights of the boxes, one for each width.
         clip: Whether boxes are clipped to [0, 1].
         step: Distance between centers along both axes, if `step_w` or `step_h` is 0.
         step_w: Horizontal distance between centers. If all distances are 0, the cells divide the image evenly.
@@ -219,7 +219,7 @@ def _generate_dense_boxes(
         and y, half of the width, half of the height.
     """
     parts: list[Array] = []
-    for size, size_density in zip(np.array(fixed_size, F32), density, strict=False):  # further densities are ignored
+    for size, size_density in zip(np.array(fixed_size, F32), density, strict=False):  # additional densities are ignored
         per_side = int(size_density)
         if per_side <= 0:
             raise InputError(f"density is {size_density}, expected at least 1")

@@ -1,4 +1,4 @@
-"""Position-sensitive pooling of regions: each bin reads its own channels."""
+"""Position-sensitive pooling of regions: each bin reads different channels."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def reorg_yolo_2(data: Array, *, stride: list[int]) -> Array:
 
     Args:
         data: Any type, shape [N, C, H, W]. H and W are divisible by the stride, and C is at least its square.
-        stride: Height and width of a block, as one value; further values are ignored.
+        stride: Height and width of a block, as a single value; other values are ignored.
 
     Returns:
         Shape [N, C * stride^2, H / stride, W / stride], the type of `data`.

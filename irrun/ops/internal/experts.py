@@ -209,10 +209,10 @@ def moe_compressed(
         weights: For gemm3_swiglu G, its scale and zero point, U, its scale and zero point, D, its scale and zero point.
             Zero points are empty if `has_zp` is false. Else W, its scale, a, D, its scale and b, with zero points after
             scales if `has_zp` is true. Weights may have an axis of groups before the last one.
-        hidden_size: H, which has no influence, like all of the following except `has_zp` and `out_type`.
+        hidden_size: H. Ignored, like all attributes below except `has_zp` and `out_type`.
         inter_size: I, or 2 * I for gemm2_bias_swiglu_clamp.
         num_expert: The number of experts.
-        num_shared_expert: The number of further experts that compute all rows, which must be 0.
+        num_shared_expert: The number of shared experts, which compute all rows; it must be 0.
         top_k: The number of experts of a row.
         group_size: The number of neighboring weights that share a scale, which may exceed 63 bits.
         has_batch_dim: Whether the data has an axis of batches.

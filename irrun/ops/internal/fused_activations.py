@@ -64,7 +64,7 @@ def rms_norm(
         axes: Integer scalar or [n]: the axes of the mean.
         scale: The type of `data`, broadcast to it; 1 if omitted.
         epsilon: A small number that avoids a division by zero.
-        compute_type: The type that plugins compute in. It has no effect here.
+        compute_type: The type that plugins compute in. Ignored.
 
     Returns:
         The shape and the type of `data`.

@@ -81,7 +81,7 @@ def group_query_attention(
         position_ids: Integer, `length` values: the positions of new tokens; by default those after the cached ones.
         attention_bias: The type of `query`, shape [1, num_heads or 1, length, n]: added to the scores of the first n
             tokens.
-        head_sink: Floating-point, `num_heads` values: a further score of each head, without a value.
+        head_sink: Floating-point, `num_heads` values: an additional score of each head, without a value.
         k_scale: Floating-point, one value, or one for each element of the heads: the scale of a quantized cache.
         v_scale: As `k_scale`.
         reserved: Have no influence.
@@ -95,7 +95,7 @@ def group_query_attention(
         v_quant_type: The shape of `v_scale`.
         local_window_size: The number of last tokens, itself included, that a token attends to; -1 for all.
         sliding_window_cache: Whether the cache has the last tokens only, as its capacity allows.
-        smooth_softmax: Whether the softmax has a further score of 0.
+        smooth_softmax: Whether the softmax includes an additional score of 0.
         causal: Whether a token attends to itself and earlier ones only.
         input_shapes: The declared shapes. If `key` and `past_key` have static shapes, the cache has a constant length,
             else it grows.

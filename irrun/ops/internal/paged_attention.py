@@ -85,7 +85,7 @@ def paged_attention_extension(
         xattention_threshold: Must be empty.
         xattention_block_size: Ignored.
         xattention_stride: Ignored.
-        sinks: Floating-point, one value per head: a further score, without a value; ignored if omitted or empty.
+        sinks: Floating-point, one value per head: an additional score, without a value; ignored if omitted or empty.
         adaptive_rkv_start_size: Ignored.
         adaptive_rkv_evictable_sizes: Ignored.
         adaptive_rkv_diversity_block_set_indices: Ignored.

@@ -122,7 +122,7 @@ def paged_gated_delta_net(
 ) -> Array:
     """Run GatedDeltaNet on sequences of different lengths, with initial states in rows of a table.
 
-    OpenVINO also writes new states to the table, in place, which has no influence on the output.
+    OpenVINO also writes new states to the table, in place, which does not affect the output.
 
     Args:
         query: Floating-point, shape [tokens, H, D]: the sequences one after another.
@@ -135,7 +135,7 @@ def paged_gated_delta_net(
         la_block_indices: Integer, shape [n]: rows of the table, sequence by sequence. The first one of a sequence has
             its first state.
         la_block_indices_begins: Integer, shape [sequences + 1]: where the rows of sequences begin, and n.
-        processed_tokens: Integer, shape [sequences]: the tokens before, which has no influence on the output.
+        processed_tokens: Integer, shape [sequences]: the number of tokens before, which does not affect the output.
         cache_interval: Integer, shape [sequences]: how often states are written, which has none either.
         use_qk_l2norm: As `fuse_qk_l2norm` of GatedDeltaNet.
         q_l2_norm_eps: As for GatedDeltaNet.
@@ -234,7 +234,7 @@ def paged_selective_ssm(
 ) -> Array:
     """Run SelectiveSSM on sequences of different lengths, with initial states in rows of a table.
 
-    OpenVINO also writes new states to the table, in place, which has no influence on the output.
+    OpenVINO also writes new states to the table, in place, which does not affect the output.
 
     Args:
         A: Floating-point, shape [heads].
@@ -243,7 +243,7 @@ def paged_selective_ssm(
         x: The type of `A`, shape [tokens, heads, P].
         C: The type and shape of `B`.
         recurrent_state_table: The type of `A`, shape [blocks, heads, P, N].
-        num_processed_tokens: Integer, shape [sequences]: the tokens before, which has no influence on the output.
+        num_processed_tokens: Integer, shape [sequences]: the number of tokens before, which does not affect the output.
 
     Returns:
         The shape and type of `x`.
@@ -274,15 +274,15 @@ def paged_causal_conv_1d(
     processed_tokens: Array,
     cache_interval: Array,
 ) -> Array:
-    """Convolve each channel of sequences with its own filter, over a token and those before it.
+    """Convolve each channel of sequences with a separate filter, over a token and the tokens before it.
 
     The tokens before a sequence are a row of a table. OpenVINO also writes the last tokens of sequences to the table,
-    in place, which has no influence on the output.
+    in place, which does not affect the output.
 
     Args:
         input_embeds: Floating-point, shape [tokens, channels]: the sequences one after another.
-        conv_state_table: Floating-point, shape [blocks, channels, K]: the last K tokens before sequences. The oldest of
-            them has no influence.
+        conv_state_table: Floating-point, shape [blocks, channels, K]: the last K tokens before sequences. The oldest
+            token is ignored.
         conv_weight: The type of `input_embeds`, shape [channels, 1, K].
         conv_bias: The type of `input_embeds`, shape [channels], or without elements.
         la_block_indices: Integer, shape [n]: rows of the table, sequence by sequence. The first one of a sequence has

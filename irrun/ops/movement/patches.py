@@ -122,7 +122,7 @@ def extract_image_patches_3(
         sizes: Height and width of a patch.
         strides: Distance between patches on each axis.
         rates: Distance between elements of a patch on each axis.
-        auto_pad: "valid" for no padding, or the side on which an odd element of padding is added.
+        auto_pad: "valid" for no padding, or the side that gets an odd element of padding.
 
     Returns:
         Shape [N, sizes[0] * sizes[1] * C, rows, columns], the type of `data`. Elements in the padding are 0.

@@ -47,7 +47,7 @@ def scaled_dot_product_attention_13(
         attention_mask: Boolean, where false excludes a position, or a float that is added to the scores; broadcast to
             [N, ..., L, S]. Ignored if `causal` is true.
         scale: Scalar, 1 / sqrt(E) if omitted.
-        sink: The type of `query`, broadcast to [N, ..., L, 1]: a further score in the softmax, without a value.
+        sink: The type of `query`, broadcast to [N, ..., L, 1]: an additional score in the softmax, without a value.
         causal: Whether position l attends only to positions up to l.
 
     Returns:
@@ -94,7 +94,7 @@ def _apply_mask(scores: Array, mask: Array) -> Array:
 
 
 def _softmax(scores: Array, sink: Array | None) -> Array:
-    """Compute the softmax along the last axis in place; `sink` is a further score that is not in the result."""
+    """Compute the softmax along the last axis in place; `sink` is an additional score that is not in the result."""
     highest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     if sink is not None:
         if sink.ndim and sink.shape[-1] != 1:

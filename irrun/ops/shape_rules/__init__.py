@@ -33,7 +33,7 @@ def find_rule(operation: Operation) -> Rule | None:
     """Return the rule for the output shapes of an operation; None if its card does not name one.
 
     Raises:
-        InputError: There is no rule of that name.
+        InputError: No rule has that name.
     """
     if operation.shape is None:
         return None

@@ -1,4 +1,4 @@
-"""Shapes of the results of operations on single elements, and of those that keep the shape of an input."""
+"""Shape rules of elementwise operations, and of operations that keep the shape of an input."""
 
 from __future__ import annotations
 

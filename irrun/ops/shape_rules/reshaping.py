@@ -79,7 +79,7 @@ def infer_reshape(inputs: Inputs) -> Shapes:
 def _find_remaining(
     read: Sequence[Dimension], written: Sequence[Dimension], data: PartialShape, pattern: str
 ) -> Dimension:
-    """Return the size of the dimension -1 for the sizes that are read and the others that are written."""
+    """Return the size of the dimension -1, given the sizes of the data and the other sizes of the result."""
     read, written = list(read), list(written)
     for size in list(read):
         if isinstance(size, int) and size and size in [n for n in written if isinstance(n, int)]:

@@ -42,7 +42,7 @@ def infer_reduction(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_gather(inputs: Inputs) -> Shapes:
-    """Return the data with the indices in place of the axis."""
+    """Return the shape of the data, with the shape of the indices instead of the axis."""
     data, indices, axis = inputs.get_shape(0), inputs.get_shape(1), inputs.get_integer(2)
     batch = inputs.attributes.get("batch_dims", 0)
     if indices is not None and batch < 0:
@@ -95,7 +95,7 @@ def infer_gather_elements(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_gather_nd(inputs: Inputs) -> Shapes:
-    """Return the shape of the indices, with slices of the data in place of the last dimension."""
+    """Return the shape of the indices, with slices of the data instead of the last dimension."""
     data, indices, batch = inputs.get_shape(0), inputs.get_shape(1), inputs["batch_dims"]
     if data is None or indices is None:
         return [None]

@@ -127,7 +127,7 @@ def infer_list(inputs: Inputs) -> Shapes:
 
 @rule
 def infer_joined_strings(inputs: Inputs) -> Shapes:
-    """Return the shape of the strings without an axis twice, and [bytes]."""
+    """Return the shape of the strings without an axis, twice, and [bytes]."""
     shape, axis = inputs.get_shape(0), inputs.get_array(4)
     if shape is None:
         return [None, None, _LIST]

@@ -58,12 +58,12 @@ class Value:
 
     @staticmethod
     def of_array(array: Array) -> Value:
-        """Return what is known about an array that does not depend on the inputs of the model."""
+        """Return the facts about an array that does not depend on the inputs of the model."""
         return Value(PartialShape(array.shape), array if array.size <= VALUE_LIMIT else None)
 
     @staticmethod
     def of_constant(constant: Constant) -> Value:
-        """Return what is known about a constant."""
+        """Return the facts about a constant."""
         is_small = constant.data is not None and math.prod(constant.shape) <= VALUE_LIMIT
         return Value(PartialShape(constant.shape), constant=constant if is_small else None)
 

@@ -99,7 +99,7 @@ def topk_11(
 
     Args:
         sort: The order of the result; see TopK-3.
-        stable: Whether equal elements are in order of index. It has no effect, because they always are.
+        stable: Whether equal elements are in order of index. Ignored: they always are.
 
     Returns:
         The outputs of TopK-3.

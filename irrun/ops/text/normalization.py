@@ -146,7 +146,7 @@ def case_fold(
         begins: i32, any shape.
         ends: i32, the shape of `begins`.
         chars: u8 [bytes].
-        skips: Which strings stay unchanged, boolean of the shape of `begins`. Without an encoding it is ignored.
+        skips: Which strings stay unchanged, boolean of the shape of `begins`. Ignored without an encoding.
         encoding: "utf-8", or "" for letters of ASCII only.
         lower: Whether the letters of ASCII become lower case, otherwise upper case.
 
@@ -199,7 +199,7 @@ def normalize_unicode(
 
 @_normalization("UTF8Validate")
 def utf8_validate(begins: Array, ends: Array, chars: Array, *, replace_mode: bool = False) -> tuple[Array, ...]:
-    """Remove or replace what is not UTF-8.
+    """Remove or replace bytes that are not UTF-8.
 
     A sequence that is longer than its code point requires counts as one invalid sequence per byte, an incomplete one as
     one. Surrogates and code points above U+10FFFF are valid.

@@ -149,7 +149,7 @@ def sentencepiece_detokenizer(model: Array, tokens: Array) -> tuple[Array, ...]:
 )
 @describes_like(sentencepiece_detokenizer)
 def sentencepiece_stream_detokenizer(model: Array, tokens: Array) -> tuple[Array, ...]:
-    """Return the pieces of rows of tokens by a model of SentencePiece, with the bytes that tokens stand for.
+    """Return the SentencePiece pieces of rows of tokens, with the bytes that tokens represent.
 
     Spec:
         Defined by sentence_piece.cpp of OpenVINO Tokenizers

@@ -174,7 +174,7 @@ def string_to_hash_bucket(begins: Array, ends: Array, chars: Array, *, num_bucke
         The bucket of each string, i64 of the shape of `begins`.
 
     Raises:
-        InputError: The strings exceed the text, or there are no buckets.
+        InputError: The strings exceed the text, or `num_buckets` is less than 1.
 
     Spec:
         Defined by string_to_hash_bucket.cpp of OpenVINO Tokenizers
@@ -203,7 +203,7 @@ def contrib_string_join(
         begins: i32, any shape.
         ends: i32, the shape of `begins`.
         chars: u8 [bytes].
-        separator: u8 [bytes]: what is between two strings.
+        separator: u8 [bytes]: the text between two strings.
         axis: Integer, one element. Negative values count from the end.
 
     Returns:
