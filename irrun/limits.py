@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.machine_memory import get_available_memory, get_default_limit
 from irrun.numerals import parse_float
 
 __all__ = [
@@ -27,8 +25,6 @@ __all__ = [
     "collect_values",
     "find_owner",
     "format_size",
-    "get_available_memory",
-    "get_default_limit",
     "limit_allocations",
     "parse_size",
     "reserve_scratch",
@@ -37,8 +33,6 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-#: Limit in bytes if the size of the machine's memory is unknown.
-FALLBACK_LIMIT = 8 << 30
 #: Bytes that count as large: smaller arrays are not checked one by one. Of a small limit, this part counts as large.
 LARGE = 1 << 24
 LARGE_PART = 32
@@ -53,93 +47,10 @@ MAX_UNCOUNTED = 1 << 20
 #: Largest product of the other dimensions of an array without elements.
 MAX_EMPTY = 1 << 24
 
-_CGROUP_ROOT = Path("/sys/fs/cgroup")
 _SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 _budget: ContextVar[MemoryBudget | None] = ContextVar("budget", default=None)
-
-
-@functools.lru_cache(maxsize=1)
-def get_default_limit() -> int:
-    """Return the number of bytes that one array may take: half of the memory of the machine or container."""
-    try:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return FALLBACK_LIMIT
-    return min([total, *(limit for limit, _ in _read_cgroups())]) // 2
-
-
-def get_available_memory() -> int:
-    """Return the number of bytes that can be allocated without swapping: what the machine and its container have left.
-
-    The page cache, such as mapped weights that were read, counts as available.
-    """
-    candidates = [max(limit - used, 0) for limit, used in _read_cgroups()]
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                candidates.append(int(line.split()[1]) << 10)
-    except (OSError, ValueError, IndexError):
-        pass
-    address_space = _read_address_space()
-    if address_space is not None:
-        candidates.append(address_space)
-    return min(candidates, default=get_default_limit())
-
-
-def _read_address_space() -> int | None:
-    """Return the bytes that are left of a limit on the address space of the process (`ulimit -v`), or None."""
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY:
-            return None
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        return max(limit - pages * resource.getpagesize(), 0)
-    except (ImportError, OSError, ValueError):
-        return None
-
-
-def _read_cgroups() -> list[tuple[int, int]]:
-    """Return the limit and the usage of each control group of this process that limits memory (cgroups v1 and v2)."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return []
-    groups = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        root = _CGROUP_ROOT / "memory" if controllers else _CGROUP_ROOT
-        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
-        folder = root / path.lstrip("/")
-        # Inside of a container its own group is mounted as the root.
-        for candidate in dict.fromkeys((folder, *folder.parents, root)):
-            if candidate == root or root in candidate.parents:
-                group = _read_cgroup(candidate, *names)
-                if group is not None:
-                    groups.append(group)
-    return groups
-
-
-def _read_cgroup(folder: Path, limit_name: str, usage_name: str) -> tuple[int, int] | None:
-    try:
-        limit = int((folder / limit_name).read_text(encoding="ascii"))
-        used = int((folder / usage_name).read_text(encoding="ascii"))
-    except (OSError, ValueError):  # no such file, or "max"
-        return None
-    cached = 0
-    try:
-        for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines():
-            name, _, value = line.partition(" ")
-            if name in ("inactive_file", "active_file"):
-                cached += int(value)
-    except (OSError, ValueError):
-        pass
-    return limit, max(used - cached, 0)
 
 
 def parse_size(text: str) -> int:

@@ -11,7 +11,7 @@ import pytest
 from ir_text import chain, write
 
 import irrun
-from irrun import limits
+from irrun import limits, machine_memory
 from irrun.limits import (
     LARGE,
     MAX_EMPTY,
@@ -112,9 +112,9 @@ def test_size_of_one_array_is_limited():
             check_allocation([101], np.dtype(np.float64))
     check_allocation([201], np.dtype(np.float32))
     with limit_allocations(1 << 80), pytest.raises(irrun.InputError):
-        check_allocation([limits.get_default_limit() + 1], U8)
+        check_allocation([machine_memory.get_default_limit() + 1], U8)
     with pytest.raises(irrun.InputError):
-        check_allocation([limits.get_default_limit() + 1], U8)
+        check_allocation([machine_memory.get_default_limit() + 1], U8)
 
 
 def test_large_array_must_fit_into_the_rest_of_the_run():
@@ -229,8 +229,8 @@ def write_groups(monkeypatch, folder: Path, lines: str, groups: dict[str, dict[s
     (folder / "proc/self/cgroup").write_text(lines)
     (folder / "proc/self/statm").write_text("3 2 1")
     (folder / "proc/meminfo").write_text("MemTotal: 900 kB\nMemAvailable:     64 kB\n")
-    monkeypatch.setattr(limits, "_CGROUP_ROOT", folder / "groups")
-    monkeypatch.setattr(limits, "Path", lambda path: folder / path.lstrip("/"))
+    monkeypatch.setattr(machine_memory, "_CGROUP_ROOT", folder / "groups")
+    monkeypatch.setattr(machine_memory, "Path", lambda path: folder / path.lstrip("/"))
 
 
 def describe_group(limit, used, *stat: str, version: int = 2) -> dict[str, str]:
@@ -260,7 +260,7 @@ def describe_group(limit, used, *stat: str, version: int = 2) -> dict[str, str]:
 )
 def test_available_memory_respects_control_groups(lines, groups, expected, tmp_path, monkeypatch):
     write_groups(monkeypatch, tmp_path, lines, groups)
-    assert limits.get_available_memory() == expected
+    assert machine_memory.get_available_memory() == expected
 
 
 def test_available_memory_respects_the_limit_of_the_address_space(tmp_path, monkeypatch):
@@ -269,19 +269,19 @@ def test_available_memory_respects_the_limit_of_the_address_space(tmp_path, monk
     pages = resource.getpagesize()
     for limit, expected in ((10 * pages, 7 * pages), (2 * pages, 0), (resource.RLIM_INFINITY, 65536)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, limit))
-        assert limits.get_available_memory() == expected
+        assert machine_memory.get_available_memory() == expected
 
 
 def test_available_memory_has_a_default(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "Path", lambda path: tmp_path / path.lstrip("/"))
-    assert limits.get_available_memory() == limits.get_default_limit()
+    monkeypatch.setattr(machine_memory, "Path", lambda path: tmp_path / path.lstrip("/"))
+    assert machine_memory.get_available_memory() == machine_memory.get_default_limit()
 
 
 def test_one_array_may_take_half_of_the_machine_or_container(tmp_path, monkeypatch):
     write_groups(monkeypatch, tmp_path, "0::/a\n", {"groups/a": describe_group(6000, 5000)})
     sizes = {"SC_PHYS_PAGES": 5, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr(os, "sysconf", sizes.__getitem__, raising=False)
-    compute = limits.get_default_limit.__wrapped__
+    compute = machine_memory.get_default_limit.__wrapped__
     assert compute() == 3000
     (tmp_path / "proc/self/cgroup").unlink()
     assert compute() == 10240

@@ -17,7 +17,8 @@ from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
 
 if TYPE_CHECKING:
-    from irrun.ops._support.operation import Attribute, Operation
+    from irrun.ops._support.attributes import Attribute
+    from irrun.ops._support.operation import Operation
 
 __all__ = ["command"]
 

@@ -6,7 +6,8 @@ import io
 import sys
 
 from irrun.errors import InputError
-from irrun.limits import format_size, get_available_memory, get_default_limit
+from irrun.limits import format_size
+from irrun.machine_memory import get_available_memory, get_default_limit
 
 __all__ = ["Pipe", "read_stdin"]
 

@@ -13,7 +13,8 @@ from irrun.openvino.element_type import to_element_type
 from irrun.openvino.inference import find_operation
 from irrun.openvino.ports import NodeData
 from irrun.openvino.shape import PartialShape as OpenVINOShape
-from irrun.ops._support.operation import Attribute, Operation
+from irrun.ops._support.attributes import Attribute
+from irrun.ops._support.operation import Operation
 from irrun.shapes import DynamicDimension, PartialShape
 
 __all__ = ["convert_attributes", "get_attributes"]

@@ -25,7 +25,8 @@ from irrun.garbage import pause_collection
 from irrun.ir.model import Model, TensorSpec, index_names, name_outputs
 from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
-from irrun.limits import format_size, get_available_memory, parse_size, run_within
+from irrun.limits import format_size, parse_size, run_within
+from irrun.machine_memory import get_available_memory
 from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation, check_operation_list
 from irrun.runtime import passes

@@ -24,8 +24,9 @@ from fast.harness import make_programs
 from irrun.conformance.harness import Case, build_model, from_tensor, list_cases, load_generators
 from irrun.element_types import ElementType
 from irrun.errors import IrrunError
+from irrun.ops._support.attributes import ATTRIBUTE_ALIASES, Attribute
 from irrun.ops._support.context import State
-from irrun.ops._support.operation import ATTRIBUTE_ALIASES, Attribute, Operation, StructuralOperation
+from irrun.ops._support.operation import Operation, StructuralOperation
 from irrun.ops._support.registry import list_operations
 from irrun.runtime.executor import Executor, RequestState
 

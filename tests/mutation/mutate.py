@@ -41,8 +41,8 @@ EQUIVALENT = Path(__file__).parent / "equivalent.json"
 AREAS = {
     "ops": ["ops/**/*.py"],
     "ir": ["ir/**/*.py"],
-    "runtime": ["runtime/**/*.py", "threads.py"],
-    "files": ["data/*.py", "packing.py", "atomic_files.py", "element_types.py", "shapes.py", "limits.py", "errors.py"],
+    "runtime": ["runtime/**/*.py", "threads.py", "limits.py", "machine_memory.py"],
+    "files": ["data/*.py", "packing.py", "atomic_files.py", "element_types.py", "shapes.py", "errors.py"],
     "cli": ["cli/*.py"],
     "fast": ["fast/*.py", "fast/expressions/*.py", "fast/recurrent/*.py"],
     "jit": ["fast/jit/*.py"],

@@ -9,45 +9,32 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from irrun.arguments import check_choice, check_integer, check_list, check_text, describe_value
-from irrun.element_types import ElementType
 from irrun.errors import ModelError
-from irrun.numerals import is_decimal, parse_float, parse_integer
+from irrun.numerals import is_decimal
+from irrun.ops._support.attributes import Attribute, to_parameter_name
 from irrun.ops._support.card import Card, Folding, Kind
 from irrun.ops._support.context import BodyRunner, InputShapes, OutputCount, State, Variables
 from irrun.ops._support.flops import Call
 from irrun.ops._support.index_range import IndexRange
-from irrun.shapes import PartialShape, parse_shape
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from irrun.ops._support.card import CardFields
 
-__all__ = ["Attribute", "Input", "Operation", "StructuralOperation"]
+__all__ = ["Input", "Operation", "StructuralOperation"]
 
 Array = np.ndarray[Any, Any]
 
 #: Maximum number of attributes per layer, and of layers per operation, for keeping converted attributes.
 MAX_CACHED_ATTRIBUTES, MAX_CACHED_LAYERS = 20, 256
-#: Largest signed integer of 64 bits.
-MAX_INTEGER = (1 << 63) - 1
-
 #: Keyword-only parameters of these types are not attributes: the runtime passes them.
 PROVIDED_TYPES = (BodyRunner, InputShapes, OutputCount, State, Variables)
-
-#: Types of attributes other than Literal and lists.
-ATTRIBUTE_TYPES = (bool, int, float, str, ElementType, PartialShape)
-
-#: Attribute names of the specification -> names that OpenVINO writes instead.
-ATTRIBUTE_ALIASES = {"right": "right_mode", "sort_result": "sort_result_type"}
-
-_TRUE = frozenset({"true", "1", "yes", "on"})
-_FALSE = frozenset({"false", "0", "no", "off"})
 
 
 def check_operation_list(operations: Any) -> list[Operation]:
@@ -79,52 +66,6 @@ class Input(NamedTuple):
     name: str
     optional: bool = False
     variadic: bool = False
-
-
-class Attribute(NamedTuple):
-    """An attribute of an operation.
-
-    Attributes:
-        name: The name in the specification.
-        type: The annotation of the kernel's parameter.
-        default: The default value; `inspect.Parameter.empty` for a required attribute.
-    """
-
-    name: str
-    type: Any
-    default: Any = inspect.Parameter.empty
-
-    @property
-    def required(self) -> bool:
-        """Whether the attribute is required."""
-        return self.default is inspect.Parameter.empty
-
-    @property
-    def type_name(self) -> str:
-        """The type as users read it, such as "list of int" or "one of 'floor', 'ceil'"."""
-        inner, optional = _split_optional(self.type)
-        if typing.get_origin(inner) is Literal:
-            name = "one of " + ", ".join(repr(choice) for choice in typing.get_args(inner))
-        elif typing.get_origin(inner) is list:
-            name = f"list of {typing.get_args(inner)[0].__name__}"
-        else:
-            name = {ElementType: "element type", PartialShape: "shape"}.get(inner) or inner.__name__
-        return name + (" (optional)" if optional else "")
-
-    def convert(self, value: Any) -> Any:
-        """Convert the text of an XML attribute to the attribute's type; other values are returned unchanged.
-
-        Raises:
-            ValueError: The text does not denote a value of that type.
-        """
-        if not isinstance(value, str):
-            return value
-        inner, optional = _split_optional(self.type)
-        if inner is PartialShape:
-            return parse_shape(value)
-        if optional and (not value.strip() or (inner is ElementType and value.strip() in ("dynamic", "undefined"))):
-            return None
-        return _convert_text(value, inner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,10 +163,7 @@ class Operation(Card):
         except NameError as error:
             raise TypeError(f"{self}: an annotation cannot be resolved: {error}") from error
         for attribute in attributes:
-            inner, _ = _split_optional(attribute.type)
-            if typing.get_origin(inner) is list:
-                (inner,) = typing.get_args(inner)
-            if inner not in ATTRIBUTE_TYPES and typing.get_origin(inner) is not Literal:
+            if not attribute.is_supported:
                 raise TypeError(
                     f"{self}: attribute {attribute.name} is annotated {attribute.type}; "
                     "expected bool, int, float, str, ElementType, PartialShape, Literal, or a list of one of these"
@@ -293,7 +231,7 @@ class Operation(Card):
         bound: dict[str, Any] = {}
         known = self._by_name
         for name, value in attributes.items():
-            attribute = known.get(name) or known.get(_to_parameter_name(name))
+            attribute = known.get(name) or known.get(to_parameter_name(name))
             if attribute is None:
                 continue
             try:
@@ -318,7 +256,7 @@ class Operation(Card):
         """
         bound = set()
         for name, value in attributes.items():
-            attribute = self._by_name.get(name) or self._by_name.get(_to_parameter_name(name))
+            attribute = self._by_name.get(name) or self._by_name.get(to_parameter_name(name))
             if attribute is not None:
                 bound.add(attribute.name)
                 try:
@@ -341,12 +279,12 @@ class Operation(Card):
         Returns:
             The name in `attributes` -> the name that was probably meant.
         """
-        absent = self._by_name.keys() - {_to_parameter_name(name) for name in attributes}
+        absent = self._by_name.keys() - {to_parameter_name(name) for name in attributes}
         misspelled = {}
         for name in self.find_unknown(attributes):
             import difflib
 
-            similar = difflib.get_close_matches(_to_parameter_name(name), sorted(absent), 1, 0.75)
+            similar = difflib.get_close_matches(to_parameter_name(name), sorted(absent), 1, 0.75)
             if similar:
                 misspelled[name] = similar[0]
         return misspelled
@@ -430,7 +368,7 @@ class Operation(Card):
     def find_unknown(self, attributes: Mapping[str, Any]) -> list[str]:
         """Return the names in `attributes` that the operation does not have."""
         known = self._by_name
-        return [n for n in attributes if n not in known and _to_parameter_name(n) not in known]
+        return [n for n in attributes if n not in known and to_parameter_name(n) not in known]
 
 
 class StructuralOperation(Operation):
@@ -468,81 +406,3 @@ class StructuralOperation(Operation):
 
 def _refuse_to_run(*_: Any, **__: Any) -> Any:
     raise NotImplementedError("a structural operation has no kernel")
-
-
-def _to_parameter_name(attribute: str) -> str:
-    """Return the parameter of an attribute with a name that is not a Python identifier.
-
-    "exclude-pad" becomes exclude_pad, "auto_broadcast.auto_broadcast_axis" becomes auto_broadcast_axis.
-    """
-    name = attribute.rpartition(".")[2].replace("-", "_")
-    return ATTRIBUTE_ALIASES.get(name, name)
-
-
-def _split_optional(annotation: Any) -> tuple[Any, bool]:
-    """Return an annotation without `| None`, and whether it had that."""
-    if typing.get_origin(annotation) in (Union, types.UnionType):
-        alternatives = [a for a in typing.get_args(annotation) if a is not type(None)]
-        return alternatives[0], len(alternatives) < len(typing.get_args(annotation))
-    return annotation, False
-
-
-def _convert_text(text: str, kind: Any) -> Any:
-    origin = typing.get_origin(kind)
-    if origin is Literal:
-        return _choose(text, typing.get_args(kind))
-    if origin is list:
-        (inner,) = typing.get_args(kind)
-        text = text.strip().removesuffix(",")  # OpenVINO ignores a trailing comma
-        values = [_convert_text(part.strip(), inner) for part in text.split(",")] if text else []
-        if inner is int and any(value > MAX_INTEGER for value in values):  # only seeds are unsigned
-            raise ValueError("not signed integers of 64 bits")
-        return values
-    if kind is bool:
-        return _parse_bool(text)
-    if kind is int:
-        return _parse_int(text)
-    if kind is float:
-        return _parse_float(text)
-    if kind is ElementType:
-        return ElementType.parse(text)
-    return text
-
-
-def _parse_bool(text: str) -> bool:
-    lowered = text.strip().lower()
-    if lowered in _TRUE:
-        return True
-    if lowered in _FALSE:
-        return False
-    raise ValueError("not a boolean")
-
-
-def _parse_float(text: str) -> float:
-    try:
-        return parse_float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
-
-
-def _parse_int(text: str) -> int:
-    try:
-        value = parse_integer(text)
-    except ValueError:
-        number = _parse_float(text)  # "1.0" and "1e3" occur in files of old converters
-        if not number.is_integer():
-            raise ValueError("not an integer") from None
-        value = int(number)
-    if not -MAX_INTEGER - 1 <= value <= 2 * MAX_INTEGER + 1:  # seeds are unsigned
-        raise ValueError("not an integer of 64 bits")
-    return value
-
-
-def _choose(text: str, choices: Sequence[Any]) -> Any:
-    if text in choices:
-        return text
-    by_lower = {str(choice).lower(): choice for choice in choices}
-    try:
-        return by_lower[text.strip().lower()]
-    except KeyError:
-        raise ValueError("unknown value") from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from irrun.element_types import ElementType
-from irrun.ops._support.operation import Attribute, Input, StructuralOperation
+from irrun.ops._support.attributes import Attribute
+from irrun.ops._support.operation import Input, StructuralOperation
 from irrun.ops._support.registry import register
 from irrun.shapes import PartialShape
 
