@@ -76,9 +76,9 @@ if TYPE_CHECKING:
     from irrun.ops._support.operation import Operation as Operation
     from irrun.ops._support.registry import op as op
     from irrun.runtime.declaration_check import Mismatch as Mismatch
-    from irrun.runtime.executor import Observer as Observer
-    from irrun.runtime.executor import Scope as Scope
     from irrun.runtime.index_check import InvalidIndices as InvalidIndices
+    from irrun.runtime.observer import Observer as Observer
+    from irrun.runtime.observer import Scope as Scope
     from irrun.runtime.request import CompiledModel as CompiledModel
     from irrun.runtime.request import InferRequest as InferRequest
     from irrun.runtime.request import Outputs as Outputs
@@ -103,12 +103,12 @@ _PUBLIC = {
     "Mismatch": "irrun.runtime.declaration_check",
     "Model": "irrun.ir.model",
     "ModelError": "irrun.errors",
-    "Observer": "irrun.runtime.executor",
+    "Observer": "irrun.runtime.observer",
     "Operation": "irrun.ops._support.operation",
     "Outputs": "irrun.runtime.request",
     "PartialShape": "irrun.shapes",
     "Profile": "irrun.inspection.profiling",
-    "Scope": "irrun.runtime.executor",
+    "Scope": "irrun.runtime.observer",
     "TensorSpec": "irrun.ir.model",
     "TimeLimitError": "irrun.errors",
     "UnsupportedError": "irrun.errors",

@@ -16,7 +16,7 @@ from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.inspection.keys import KeyTable
 from irrun.ir.graph import Layer
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = ["ValueDump"]
 

@@ -10,7 +10,7 @@ from irrun.errors import InputError, ModelError
 from irrun.inspection.keys import KeyTable, Selection, find_similar
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = ["UnmatchedPatterns", "add_output"]
 

@@ -16,7 +16,7 @@ from irrun.cli.options import RunOptions, run_options
 if TYPE_CHECKING:
     from irrun.inspection.keys import KeyTable, Selection
     from irrun.ir.graph import Layer
-    from irrun.runtime.executor import Observer, Scope
+    from irrun.runtime.observer import Observer, Scope
 
 __all__ = ["command"]
 

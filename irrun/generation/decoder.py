@@ -13,7 +13,7 @@ from irrun.ir.editor import GraphEditor
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, TensorSpec
 from irrun.ops._support.registry import get_card
-from irrun.runtime.executor import Observer
+from irrun.runtime.observer import Observer
 from irrun.runtime.options import RunSettings
 from irrun.runtime.request import CompiledModel
 

@@ -20,7 +20,7 @@ from irrun.generation.sampling import Sampler
 from irrun.generation.tokenization import TextTokenizer, TokenizerOptions, find_file
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
-from irrun.runtime.executor import Observer
+from irrun.runtime.observer import Observer
 from irrun.runtime.options import RunSettings
 
 if TYPE_CHECKING:

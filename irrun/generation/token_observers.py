@@ -12,7 +12,7 @@ from irrun.inspection.keys import KeyTable
 from irrun.inspection.rounding import is_float_array
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = ["TokenCheck", "TokenTrace"]
 

@@ -20,7 +20,7 @@ from irrun.ir.file_kinds import MODEL_SUFFIXES, explain_path
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.limits import check_allocation
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = ["ArrayReference", "load_arrays", "make_mapping_reference"]
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from irrun.inspection.modules import format_module
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 if TYPE_CHECKING:
     from irrun.inspection.instruments import Event

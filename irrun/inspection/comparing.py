@@ -35,8 +35,8 @@ from irrun.ir.graph import Layer
 from irrun.ir.model import Model, name_outputs
 from irrun.ir.reader import read_model
 from irrun.ops._support import registry
-from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
+from irrun.runtime.observer import Observer, Scope
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 from irrun.runtime.request import CompiledModel
 

@@ -13,7 +13,7 @@ from irrun.inspection.references import Reference
 from irrun.inspection.rounding import is_float_array
 from irrun.inspection.spool import Spool
 from irrun.ir.graph import Layer
-from irrun.runtime.executor import Observer, Scope
+from irrun.runtime.observer import Observer, Scope
 
 __all__ = ["Contributions", "cast"]
 

@@ -19,8 +19,9 @@ from irrun.inspection.conditions import Condition, parse_condition
 from irrun.inspection.keys import KeyTable, Selection
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
-from irrun.runtime.executor import Executor, RequestState, Scope
+from irrun.runtime.executor import Executor, RequestState
 from irrun.runtime.inputs import describe_type
+from irrun.runtime.observer import Scope
 from irrun.runtime.program import Instruction, Program
 from irrun.runtime.request import CompiledModel
 

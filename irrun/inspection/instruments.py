@@ -12,7 +12,8 @@ import numpy as np
 from irrun.inspection.keys import KeyTable, find_constant_layers
 from irrun.ir.graph import Layer
 from irrun.limits import find_owner
-from irrun.runtime.executor import Executor, Scope
+from irrun.runtime.executor import Executor
+from irrun.runtime.observer import Scope
 from irrun.runtime.program import ABSENT, Instruction, Program
 
 __all__ = ["Event", "FlopCounter", "InstructionRecord", "KernelTimer", "MemoryMeter", "list_layers"]

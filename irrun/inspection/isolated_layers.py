@@ -15,7 +15,7 @@ from irrun.inspection.replaying import isolate_layer
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.ops._support import registry
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 from irrun.runtime.options import RunSettings
 
 __all__ = ["ErrorObserver", "IsolatedLayer", "Replacer", "is_quantizer", "moves"]

@@ -15,7 +15,7 @@ from irrun.arguments import check_instance, check_text, check_texts
 from irrun.errors import InputError
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = ["KeyTable", "Selection", "compile_glob", "find_constant_layers", "find_similar"]
 

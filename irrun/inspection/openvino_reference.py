@@ -14,7 +14,7 @@ from irrun.inspection.openvino_precision import get_precision_epsilon, parse_tar
 from irrun.inspection.spool import Spool
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = ["OpenVinoBody", "OpenVinoReference"]
 

@@ -26,7 +26,7 @@ from irrun.inspection.saturation import SaturationCheck
 from irrun.inspection.verdicts import LayerErrors, exceeds_level, get_ordinary_sqnr, is_near_zero, is_one_level
 from irrun.ir.graph import Layer
 from irrun.ops._support import registry
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = ["LayerValues", "OwnErrors", "measure_rounded"]
 

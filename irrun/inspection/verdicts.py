@@ -13,7 +13,7 @@ from irrun.inspection.metrics import Metrics, widen
 from irrun.inspection.rounding import EXACT, Rounding, get_epsilon, is_float_array
 from irrun.ir.graph import Layer
 from irrun.ops._support import registry
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = [
     "VERDICTS",

@@ -69,9 +69,10 @@ def _infer_branches(infer: InferBody[T], layer: Layer, inputs: Mapping[int, Valu
         raise ShapeError(f"cond has the shape {condition.shape}, expected a single element")
     array = None if condition is None else condition.get_array()
     branches, inferences = [], []
-    for name, body in layer.bodies.items():
+    for name in ("then_body", "else_body"):
         is_taken = array is None or array.size != 1 or bool(array.reshape(-1)[0]) == (name == "then_body")
-        if is_taken:
+        if is_taken and name in layer.bodies:
+            body = layer.bodies[name]
             arguments = {e.internal_layer_id: inputs.get(e.external_port_id, Value(None)) for e in body.inputs}
             inner = infer(body, arguments)
             inferences.append(inner)

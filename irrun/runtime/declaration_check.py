@@ -9,7 +9,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.ir.graph import Layer, Port
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = ["DeclarationCheck", "Mismatch"]
 

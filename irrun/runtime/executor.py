@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter, length_hint
 from time import perf_counter
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -14,48 +13,21 @@ import numpy as np
 
 from irrun.activity import Step
 from irrun.deadlines import Deadline
-from irrun.element_types import ElementType
-from irrun.errors import ExecutionError, InputError, IrrunError, TimeLimitError
-from irrun.ir.graph import Layer, Port
+from irrun.errors import ExecutionError, InputError, TimeLimitError
+from irrun.ir.graph import Layer
 from irrun.limits import MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
-from irrun.runtime.memory import create_guard, estimate_allocations
+from irrun.runtime.kernel_errors import raise_located
+from irrun.runtime.memory import Guard, create_guard, estimate_allocations
+from irrun.runtime.observer import Observer, Scope
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
-__all__ = ["Executor", "Instrument", "Observer", "RequestState", "Scope"]
+__all__ = ["Executor", "Fallback", "Instrument", "RequestState"]
 
 Array = np.ndarray[Any, Any]
 
 #: Loops with at least this many iterations are shown as endless.
 ENDLESS = 1 << 31
-#: Where an instruction runs: the owners of the bodies that contain it, outermost first, each with its iteration.
-Scope = tuple[tuple[Layer, int], ...]
-
-
-class Observer(Protocol):
-    """A callable that is called after each instruction, in bodies too."""
-
-    def __call__(
-        self,
-        layer: Layer,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array],
-        seconds: float,
-        scope: Scope,
-    ) -> Sequence[Array] | None:
-        """Observe one layer.
-
-        Args:
-            layer: The layer that ran.
-            inputs: Its inputs; None for an optional input that is not connected.
-            outputs: Its outputs.
-            seconds: The run time of its kernel.
-            scope: The layers whose bodies contain it, outermost first, each with its iteration.
-
-        Returns:
-            None, or values that replace the outputs: one array per output. The consumers of the layer and later
-            observers get these values.
-        """
 
 
 class Instrument(Protocol):
@@ -140,8 +112,15 @@ class RequestState:
             state.clear()
 
 
+#: The kernel of an instruction, a function that gets its inputs from the values, its outputs and frees, the instruction
+#: itself, and what is called with the values before it, or None.
 _Step = tuple[
-    Callable[..., Any], Callable[[list[Any]], Sequence[Any]], tuple[int, ...], tuple[int, ...], Instruction, Any
+    Callable[..., Any],
+    Callable[[list[Any]], Sequence[Any]],
+    tuple[int, ...],
+    tuple[int, ...],
+    Instruction,
+    Guard | None,
 ]
 
 
@@ -165,7 +144,7 @@ class Executor:
         self._iteration = 0
         self._trip_count: int | None = None
         is_measured = state.instrument is not None
-        instructions = program.instructions if is_measured or program.sequences is None else program.sequences
+        self._instructions = program.instructions if is_measured or program.sequences is None else program.sequences
         self._steps: list[_Step] = [
             (
                 self._bind_kernel(i),
@@ -175,18 +154,19 @@ class Executor:
                 i,
                 create_guard(program, i, state.memory),
             )
-            for i in instructions
+            for i in self._instructions
         ]
         self._checks_memory = False
-        self._counted_size = state.memory.get_counted_size(len(instructions))
+        self._counted_size = state.memory.get_counted_size(len(self._steps))
         self._computed_slots = [slot for slot, value in enumerate(program.initial) if value is None and slot != ABSENT]
         self._invariant_steps = self._steps[: program.invariant_count]
         self._variant_steps = self._steps[program.invariant_count :]
         self._invariant_values: list[Any] = program.initial
         self._parameters = tuple(program.parameters)
         self._get_results = _make_getter(program.results)
-        #: The current steps and their iterator; displays in other threads read the number of remaining steps from it.
-        self._place: tuple[list[_Step], Iterator[_Step]] = self._steps, iter(self._steps)
+        #: The positions of the first and after the last of the current steps, and their iterator: displays in other
+        #: threads read the number of remaining steps from it.
+        self._place: tuple[int, int, Iterator[_Step]] = 0, len(self._steps), iter(self._steps)
         self._layer_counts: list[int] = []
 
     def run(self, arguments: Sequence[Array | None], iteration: int = 0) -> list[Array]:
@@ -211,7 +191,7 @@ class Executor:
             large = self._state.memory.large
             self._checks_memory = any(value is not None and value.nbytes > large for value in arguments)
         if self._state.deadline is not None:
-            self._raise_if_late()
+            self._state.deadline.check()
         sources = self._state.memory.sources
         sources.append((values, self._computed_slots))
         running = self._state.running
@@ -253,17 +233,16 @@ class Executor:
 
     def find_instruction(self) -> Instruction | None:
         """Return the instruction that is running, or None if none is. Any thread may call it."""
-        steps, remaining = self._place
-        count = len(steps) - length_hint(remaining)
-        return steps[count - 1][4] if count else None
+        start, end, remaining = self._place
+        position = end - length_hint(remaining)
+        return self._instructions[position - 1] if position > start else None
 
     def count_layers(self) -> tuple[int, int]:
         """Return the numbers of layers that were computed in the current run, and of all. Any thread may call it."""
         if not self._layer_counts:
-            self._layer_counts = [0, *itertools.accumulate(step[4].count_layers() for step in self._steps)]
-        steps, remaining = self._place
-        first = len(self._steps) - len(steps) if steps is self._variant_steps else 0
-        position = first + max(len(steps) - length_hint(remaining) - 1, 0)
+            self._layer_counts = [0, *itertools.accumulate(i.count_layers() for i in self._instructions)]
+        start, end, remaining = self._place
+        position = max(end - length_hint(remaining) - 1, start)
         return self._layer_counts[position], self._layer_counts[-1]
 
     def describe_iteration(self) -> tuple[str, str]:
@@ -289,13 +268,12 @@ class Executor:
         memory = self._state.memory
         large = memory.large
         counted_size = self._counted_size
-        remaining = iter(steps)
-        self._place = steps, remaining
-        if self._state.deadline is not None:
-            remaining = self._check_time(remaining)
-        if self._checks_memory:
-            remaining = self._check_each(remaining)
+        start = self._program.invariant_count if steps is self._variant_steps else 0
+        remaining = unchecked = iter(steps)
+        self._place = start, start + len(steps), unchecked
         while True:
+            if remaining is unchecked and (self._checks_memory or self._state.deadline is not None):
+                remaining = self._add_checks(unchecked)
             try:
                 for kernel, get_inputs, outputs, frees, instruction, guard in remaining:  # noqa: B007
                     if guard is not None:
@@ -306,40 +284,30 @@ class Executor:
                         size = result.nbytes
                         if size > counted_size or not size:
                             memory.add(result)
-                            if size > large and not self._checks_memory:
-                                self._checks_memory = True
-                                remaining = self._check_each(remaining)
-                                break
+                        is_large = size > counted_size and size > large
                     else:
-                        self._store_and_count(values, outputs, result)
+                        is_large = self._store_and_count(values, outputs, result)
                     for slot in frees:
                         values[slot] = None
+                    if is_large and not self._checks_memory:
+                        self._checks_memory = True
+                        break
                 else:
                     return
-                for slot in frees:
-                    values[slot] = None
             except Exception as error:
                 if not instruction.plain or isinstance(error, (MemoryLimitError, TimeLimitError)):
                     self._raise_located(error, instruction, values)
                 self._state.count_fallback(instruction, error)
                 self._run_plain(instruction, values)
 
-    def _check_time(self, steps: Iterable[_Step]) -> Iterator[_Step]:
-        """Yield the steps with guards that raise an error after the deadline."""
-        for step in steps:
-            yield (*step[:5], functools.partial(self._raise_if_late, step[5]))
-
-    def _raise_if_late(self, guard: Any = None, values: Any = None) -> None:
-        if self._state.deadline is not None:
-            self._state.deadline.check()
-        if guard is not None:
-            guard(values)
-
-    def _check_each(self, steps: Iterator[_Step]) -> Iterator[_Step]:
-        """Yield the steps with guards that check every result."""
-        for step in steps:
-            guard = functools.partial(self._check_memory, step[4])
-            yield (*step[:5], functools.partial(self._raise_if_late, guard))
+    def _add_checks(self, steps: Iterator[_Step]) -> Iterator[_Step]:
+        """Yield the steps with guards that also check the time limit and, after a large value, every allocation."""
+        deadline = self._state.deadline
+        for kernel, get_inputs, outputs, frees, instruction, guard in steps:
+            check = functools.partial(self._check_memory, instruction) if self._checks_memory else guard
+            if deadline is not None:
+                check = functools.partial(_check_time_first, deadline, check)
+            yield kernel, get_inputs, outputs, frees, instruction, check
 
     def _check_memory(self, instruction: Instruction, values: list[Any]) -> None:
         """Check that the allocations of an instruction do not exceed the memory limit.
@@ -353,14 +321,16 @@ class Executor:
                 memory.check(size + scratch)
             memory.scratch = 0 if size else scratch
 
-    def _store_and_count(self, values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
-        """Store the outputs of a step, and count the large ones."""
+    def _store_and_count(self, values: list[Any], outputs: tuple[int, ...], result: Any) -> bool:
+        """Store the outputs of a step, count the large ones, and return whether every later step must be checked."""
         _store_outputs(values, outputs, result)
+        is_large = False
         for slot in outputs:
             size = values[slot].nbytes
             if size > self._counted_size or not size:
                 self._state.memory.add(values[slot])
-                self._checks_memory |= size > self._state.memory.large
+                is_large |= size > self._state.memory.large
+        return is_large
 
     def _run_plain(self, instruction: Instruction, values: list[Any]) -> None:
         """Run the plain kernels of an instruction after its specialized kernel failed."""
@@ -374,19 +344,20 @@ class Executor:
                 self._state.count_fallback(plain, error)
                 self._run_plain(plain, values)
                 continue
-            self._store_and_count(values, plain.outputs, result)
+            self._checks_memory |= self._store_and_count(values, plain.outputs, result)
         for slot in instruction.frees:
             values[slot] = None
 
     def _run_observed(self, values: list[Any]) -> None:
         scope = self.get_scope()
         remaining = iter(self._steps)
-        self._place = self._steps, remaining
+        self._place = 0, len(self._steps), remaining
         for kernel, get_inputs, outputs, frees, instruction, _ in remaining:
             arguments = list(get_inputs(values))
             start = perf_counter()
             try:
-                self._raise_if_late()
+                if self._state.deadline is not None:
+                    self._state.deadline.check()
                 self._check_memory(instruction, values)
                 result = kernel(*arguments)
                 seconds = perf_counter() - start
@@ -409,19 +380,7 @@ class Executor:
                 values[slot] = None
 
     def _raise_located(self, error: Exception, instruction: Instruction, values: list[Any]) -> NoReturn:
-        """Raise the exception of a kernel as an error that names its layer.
-
-        Raises:
-            IrrunError: Always.
-        """
-        if isinstance(error, IrrunError):
-            _add_location(error, instruction.layer, self.get_scope())
-            raise error
-        message = _explain_error(error, instruction)
-        shown = ", ".join(_describe_value(values[slot]) for slot in instruction.inputs)
-        located = ExecutionError(f"{message}, for inputs {shown or 'none'}")
-        _add_location(located, instruction.layer, self.get_scope())
-        raise located from error
+        raise_located(error, instruction, [values[slot] for slot in instruction.inputs], self.get_scope())
 
     def _bind_kernel(self, instruction: Instruction) -> Callable[..., Any]:
         """Return the kernel with its attributes and the arguments that the request provides."""
@@ -437,25 +396,9 @@ class Executor:
         return kernel if instrument is None else instrument.wrap(kernel, instruction, self)
 
     def _make_runner(self, body: BodyProgram, owner: Layer) -> BodyRunner:
-        result_ports = [r.inputs[0] for r in body.program.result_layers]
-        parameter_ports = [p.outputs[0] for p in body.program.parameter_layers]
         executor = Executor(body.program, self._state, self, owner)
-        return BodyRunner(
-            run=executor.run,
-            parameter_count=len(body.program.parameters),
-            output_count=body.output_count,
-            inputs=body.inputs,
-            outputs=body.outputs,
-            back_edges=body.back_edges,
-            output_shapes=tuple(map(_get_declared_shape, owner.outputs)),
-            result_shapes=tuple(map(_get_declared_shape, result_ports)),
-            result_dtypes=tuple(_get_computed_dtype(body.program, port) for port in result_ports),
-            parameter_shapes=tuple(map(_get_declared_shape, parameter_ports)),
-            parameter_dtypes=tuple(_get_computed_dtype(body.program, port) for port in parameter_ports),
-            constant_results=body.program.get_constant_results(),
-            expect_iterations=executor.expect_iterations,
-            is_measured=self._state.instrument is not None,
-        )
+        is_measured = self._state.instrument is not None
+        return body.make_runner(owner, executor.run, executor.expect_iterations, is_measured)
 
 
 def _make_getter(slots: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
@@ -465,18 +408,10 @@ def _make_getter(slots: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
     return itemgetter(slice(slots[0], slots[0] + 1) if slots else slice(0))
 
 
-def _get_declared_shape(port: Port) -> tuple[int | None, ...] | None:
-    """Return the declared shape with None for dynamic dimensions, or None if the rank is dynamic."""
-    return None if port.shape is None else tuple(d if isinstance(d, int) else None for d in port.shape)
-
-
-def _get_computed_dtype(program: Program, port: Port) -> np.dtype[Any] | None:
-    """Return the type of a port's value: the declared type, unless the program replaces it."""
-    if port.element_type is None:
-        return None
-    declared: np.dtype[Any] = port.element_type.dtype
-    computed: np.dtype[Any] = program.computed_types.get(declared, declared)
-    return computed
+def _check_time_first(deadline: Deadline, guard: Guard | None, values: list[Any]) -> None:
+    deadline.check()
+    if guard is not None:
+        guard(values)
 
 
 def _store_outputs(values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
@@ -499,47 +434,3 @@ def _check_replacement(replacement: Sequence[Array], outputs: tuple[int, ...]) -
         count = "an array" if isinstance(replacement, np.ndarray) else f"{len(replacement)} arrays"
         raise InputError(f"an observer returned {count}, expected None or a sequence of {len(outputs)} arrays")
     return [np.asarray(value) for value in replacement]
-
-
-def _explain_error(error: Exception, instruction: Instruction) -> str:
-    """Return the problem with the inputs of an instruction, as far as NumPy's exception tells.
-
-    Kernels check what they depend on. This function covers NumPy's own checks: types that it cannot compute with, and
-    shapes that cannot be broadcast.
-    """
-    text = f"{type(error).__name__}: {error}"
-    if isinstance(error, MemoryError):
-        return "out of memory"
-    operation = instruction.operation
-    if re.search(r"array is too big|[Mm]aximum (allowed|supported)|[Ii]nteger overflow", text):
-        return f"{operation} would have a result with more elements than an array can have"
-    if "ufunc" in text and isinstance(error, TypeError) and not operation.is_custom:
-        return f"{operation} is not defined for these element types"
-    if re.search(r"could not be broadcast|does not match|must match|mismatch in", text) and not operation.is_custom:
-        return f"{operation} does not accept these shapes: {error}"
-    if isinstance(error, (ValueError, IndexError)) and re.search(r"broadcast|shape|dimension|reshape|axis|axes", text):
-        return f"{operation} does not accept inputs of these shapes ({text})"
-    if isinstance(error, (ValueError, IndexError, OverflowError)) and not operation.is_custom:
-        return f"{operation} does not accept these values ({text})"
-    if isinstance(error, (TypeError, AttributeError)) and not operation.is_custom:
-        return f"{operation} does not accept inputs of these element types and ranks ({text})"
-    return text
-
-
-def _describe_value(value: Array | None) -> str:
-    """Return the type and shape of a value, for a message."""
-    if value is None:
-        return "none"
-    try:
-        name = str(ElementType.of(value.dtype))
-    except ValueError:
-        name = str(value.dtype)
-    return f"{name}{list(value.shape)}"
-
-
-def _add_location(error: IrrunError, layer: Layer | None, scope: Scope) -> None:
-    """Add the layer and the iterations of the bodies that contain it to an error that does not name a layer."""
-    if error.layer is None and layer is not None:
-        bodies = "".join(f" in iteration {n} of {owner.describe()}" for owner, n in reversed(scope))
-        error.layer = layer.describe() + bodies
-        error.line = error.line or layer.line or None

@@ -11,7 +11,7 @@ import numpy as np
 from irrun.ir.graph import Layer
 from irrun.ops._support.index_range import IndexRange
 from irrun.ops._support.operation import Operation
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 from irrun.runtime.program import Program
 
 __all__ = ["IndexCheck", "InvalidIndices"]

@@ -27,7 +27,7 @@ from irrun.ops._support.scratch import estimate_scratch
 from irrun.runtime.program import ABSENT, Instruction, Program
 from irrun.shapes import get_broadcast_shape
 
-__all__ = ["create_guard", "estimate_allocations", "estimate_result"]
+__all__ = ["Guard", "create_guard", "estimate_allocations", "estimate_result"]
 
 Array = np.ndarray[Any, Any]
 

@@ -11,8 +11,8 @@ from irrun.arguments import check_choice, check_flag, check_number
 if TYPE_CHECKING:
     from irrun.ir.model import Model
     from irrun.runtime.compilation import Jit
-    from irrun.runtime.executor import Observer
     from irrun.runtime.inputs import Inputs
+    from irrun.runtime.observer import Observer
     from irrun.runtime.request import CompiledModel, Outputs
 
 __all__ = ["DEFAULT_SETTINGS", "RunSettings"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.ir.graph import Layer, Port
-from irrun.ops._support.context import BackEdgeDescription, InputDescription, OutputDescription
+from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputDescription
 from irrun.ops._support.operation import Operation
 
 if TYPE_CHECKING:
@@ -177,6 +177,14 @@ class Program:
                 results[i] = value
         return results
 
+    def get_computed_dtype(self, port: Port) -> np.dtype[Any] | None:
+        """Return the type of a port's value: the declared type, unless the program replaces it."""
+        if port.element_type is None:
+            return None
+        declared: np.dtype[Any] = port.element_type.dtype
+        computed: np.dtype[Any] = self.computed_types.get(declared, declared)
+        return computed
+
     def traverse(self, depth: int = 0) -> Iterator[tuple[Program, int, Instruction | None]]:
         """Iterate over this program and its bodies in order of execution.
 
@@ -190,8 +198,8 @@ class Program:
         for instruction in self.instructions:
             yield self, depth, instruction
             if instruction.bodies:
-                for body in instruction.bodies.values():
-                    yield from body.program.traverse(depth + 1)
+                for steps in instruction.map_bodies(lambda body: body.program.traverse(depth + 1)).values():
+                    yield from steps
         yield self, depth, None
 
     def walk(self) -> Iterator[tuple[Program, Instruction]]:
@@ -229,3 +237,42 @@ class BodyProgram:
     def copy(self) -> BodyProgram:
         """Return a body with a copy of the program."""
         return replace(self, program=self.program.copy())
+
+    def make_runner(
+        self,
+        owner: Layer,
+        run: Callable[..., list[np.ndarray[Any, Any]]],
+        expect_iterations: Callable[[int | None], None],
+        is_measured: bool,
+    ) -> BodyRunner:
+        """Return what the kernel of a layer gets for a body.
+
+        Args:
+            owner: The layer.
+            run: Runs the program.
+            expect_iterations: Called with the number of iterations that follow.
+            is_measured: Whether an instrument measures the kernels of the body.
+        """
+        result_ports = [r.inputs[0] for r in self.program.result_layers]
+        parameter_ports = [p.outputs[0] for p in self.program.parameter_layers]
+        return BodyRunner(
+            run=run,
+            parameter_count=len(self.program.parameters),
+            output_count=self.output_count,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            back_edges=self.back_edges,
+            output_shapes=tuple(map(_get_declared_shape, owner.outputs)),
+            result_shapes=tuple(map(_get_declared_shape, result_ports)),
+            result_dtypes=tuple(map(self.program.get_computed_dtype, result_ports)),
+            parameter_shapes=tuple(map(_get_declared_shape, parameter_ports)),
+            parameter_dtypes=tuple(map(self.program.get_computed_dtype, parameter_ports)),
+            constant_results=self.program.get_constant_results(),
+            expect_iterations=expect_iterations,
+            is_measured=is_measured,
+        )
+
+
+def _get_declared_shape(port: Port) -> tuple[int | None, ...] | None:
+    """Return the declared shape with None for dynamic dimensions, or None if the rank is dynamic."""
+    return None if port.shape is None else tuple(d if isinstance(d, int) else None for d in port.shape)

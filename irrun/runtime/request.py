@@ -31,10 +31,11 @@ from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation, check_operation_list
 from irrun.runtime import passes
 from irrun.runtime.compilation import JIT_PACKED_BYTES, Jit, ProgramKernels, find_kernels, resolve_jit
-from irrun.runtime.executor import Executor, Fallback, Instrument, Observer, RequestState
+from irrun.runtime.executor import Executor, Fallback, Instrument, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
 from irrun.runtime.malloc import keep_freed_blocks
+from irrun.runtime.observer import Observer
 from irrun.runtime.passes.precision import PRECISIONS, change_precision
 from irrun.runtime.program import ABSENT, Instruction, Program
 from irrun.runtime.shape_values import ShapeCache, ShapeKey, get_shape_key

@@ -148,6 +148,26 @@ def test_results_after_a_large_one_are_checked_before_they_are_computed(checked_
     np.testing.assert_allclose(result, np.full(shape, np.sin(1)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("timeout", [None, 1e6])
+def test_results_after_large_results_of_one_layer_are_checked_before_they_are_computed(
+    timeout, checked_operations, tmp_path
+):
+    def enlarge(data):
+        return data, np.ones((2100, 2048), np.float32)
+
+    layers = [
+        layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,))]),
+        layer(1, "Enlarge", "extension", inputs=[port(0, (2,))], outputs=[port(1), port(2)]),
+        layer(2, "Sqrt", inputs=[port(0)], outputs=[port(1)]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 2, 2, 0), (2, 1, 3, 0)]))
+    operation = irrun.Operation.from_function(enlarge, "Enlarge", opset="extension")
+    compiled = irrun.compile_model(path, operations=[operation], optimize=False)
+    assert compiled(draw("f32", (2,)), timeout=timeout)[0].shape == (2100, 2048)
+    assert checked_operations == ["Sqrt"]
+
+
 def test_results_of_large_inputs_are_checked_before_they_are_computed(checked_operations, tmp_path):
     layers = [
         layer(0, "Parameter", data='shape="?,2048" element_type="f32"', outputs=[port(0, (-1, 2048))]),

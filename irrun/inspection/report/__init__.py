@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from irrun.inspection.trace import Trace
     from irrun.ir.model import Model
     from irrun.runtime.compilation import Jit
-    from irrun.runtime.executor import Observer
     from irrun.runtime.inputs import Inputs
+    from irrun.runtime.observer import Observer
 
 __all__ = ["make_report"]
 

@@ -17,7 +17,7 @@ from irrun.inspection.report.summaries import describe_statistics, summarize
 from irrun.inspection.report.tensors import TensorStore
 from irrun.inspection.trace import Trace
 from irrun.ir.graph import Layer
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = ["Collector", "collect_trace", "format_scope"]
 

@@ -14,7 +14,7 @@ from irrun.inspection.report.collection import Collector, format_scope
 from irrun.inspection.report.pictures import make_compared_maps
 from irrun.inspection.report.summaries import summarize
 from irrun.ir.graph import Layer
-from irrun.runtime.executor import Scope
+from irrun.runtime.observer import Scope
 
 __all__ = ["ExpectedValues", "make_points"]
 
