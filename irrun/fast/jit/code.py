@@ -314,10 +314,10 @@ class Function:
         self.declarations.add(f"void @{name}({value.type}, ptr, i32 immarg, {mask.type})")
         self.append(f"call void @{name}({value.type} {value}, ptr {pointer}, i32 {align}, {mask.type} {mask})")
 
-    def prefetch(self, pointer: Value, level: int = 2) -> None:
-        """Prefetch a cache line into the L2 or L1 cache; the address may be invalid."""
+    def prefetch(self, pointer: Value, level: int = 2, is_written: bool = False) -> None:
+        """Prefetch a cache line into the L2 or L1 cache, to read or write it; the address may be invalid."""
         self.declarations.add("void @llvm.prefetch.p0(ptr nocapture readonly, i32 immarg, i32 immarg, i32 immarg)")
-        self.append(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 {4 - level}, i32 1)")
+        self.append(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(is_written)}, i32 {4 - level}, i32 1)")
 
     def gather(self, pointer: Value, offsets: Value, mask: Value) -> Value:
         """Load the f32 at offsets (a vector of i64) from an address; elements outside the mask are 0."""

@@ -26,6 +26,18 @@ ROUNDING = 12582912.0
 ROUNDING_BITS = 0x4B400000
 #: (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2, from the highest power down.
 EXP_POLYNOMIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+#: 2^r for |r| <= 1/2, from the highest power down.
+EXP2_POLYNOMIAL = (
+    1.5353361960e-4,
+    1.3398875017e-3,
+    9.6184369177e-3,
+    5.5503323674e-2,
+    2.4022647738e-1,
+    6.9314718246e-1,
+    1.0,
+)
+#: Below the first limit, `exponentiate` is 2^-126; from the second one on, it is infinite.
+EXP2_LIMITS = (-126.0, 128.0)
 #: (log(1 + f) - f + f^2 / 2) / f^3 for sqrt(1/2) <= 1 + f <= sqrt(2), from the highest power down.
 LOG_POLYNOMIAL = (
     7.0376836292e-2,
@@ -102,6 +114,17 @@ class Vectors(Machine):
         shifted, r, rest = self._reduce_argument(self.clip(x, *EXP_LIMITS))
         return self._scale((r + rest) + 1.0, shifted)
 
+    exponent_factor = LOG2_E
+
+    def exponentiate(self, x: Value) -> Value:
+        """Return 2^x; functions that use it add 1 to it, so that subnormal numbers make no difference."""
+        f = self.function
+        limited = self.clip(x, *EXP2_LIMITS)
+        shifted = limited + ROUNDING
+        fraction = self.polynomial(EXP2_POLYNOMIAL, limited - (shifted - ROUNDING))
+        # 128 has the bits of an infinite power.
+        return fraction * self._make_power(f.convert("bitcast", shifted, f.integers()) - ROUNDING_BITS)
+
     def expm1(self, x: Value) -> Value:
         """Return e^x - 1 for x up to 80, and x for zeros of both signs."""
         f = self.function
@@ -120,7 +143,7 @@ class Vectors(Machine):
         return shifted, r, rest
 
     def _make_power(self, n: Value) -> Value:
-        """Return 2^n for -126 <= n <= 127."""
+        """Return 2^n for -126 <= n <= 127, and infinity for n = 128."""
         return self.function.convert("bitcast", (n + 127) << 23, self.function.vector)
 
     def _scale(self, x: Value, shifted: Value) -> Value:
