@@ -5,23 +5,23 @@ Example::
     import irrun
 
     model = irrun.compile_model("model.xml")  # the weights are in model.bin
-    outputs = model({"x": x})  # or model(x) for a model of one input
+    outputs = model({"x": x})  # or model(x) for a model with one input
     print(outputs["y"])  # a NumPy array, by name or position
 
 Run models:
     compile_model      prepare a model; call the result with inputs
     run                read, compile and run a model once
-    load_inputs        inputs from files, images, JSON or random numbers
-    save_outputs       outputs to .npz, .npy or .json files
+    load_inputs        load inputs from files, images, JSON or random numbers
+    save_outputs       save outputs to .npz, .npy or .json files
     generate           continue texts with a language model and its tokenizer
     embed              convert texts to vectors
-    transcribe         write down speech
-    map_batches        a lazy Dask array of results; distributed.map_inputs runs over folders of files
+    transcribe         transcribe speech
+    map_batches        return results as a lazy Dask array; distributed.map_inputs runs over folders
 
 Read and change models:
-    read_model         a Model, with its graph of layers; Model.reshape, Model.add_outputs
-    validate           all errors in a file
-    extract            the part between some values
+    read_model         read a Model with its graph of layers; see Model.reshape, Model.add_outputs
+    validate           list all errors in a file
+    extract            extract the part of a model between two sets of values
     save_model         write a model
     export_onnx        write a model as ONNX
     op                 register the kernel of a custom operation
@@ -30,10 +30,10 @@ Look inside:
     inspection.record  record all values of a run; inspection.replay runs one layer on them
     inspection.compare compare with another model, f64, OpenVINO or recorded values, layer by layer
     inspection.check   find NaN, overflow, indices out of range, constant channels
-    profile            where the time of a run goes
+    profile            measure the time of each layer
 
-`irrun.openvino` replaces OpenVINO's Python API, and `irrun.openvino_genai` OpenVINO GenAI's. All errors are subclasses
-of `IrrunError`. Each name is imported when it is first used.
+`irrun.openvino` replaces OpenVINO's Python API, and `irrun.openvino_genai` replaces OpenVINO GenAI's. All errors are
+subclasses of `IrrunError`. Each name is imported when it is first used.
 """
 
 from __future__ import annotations

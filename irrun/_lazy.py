@@ -1,4 +1,4 @@
-"""Submodules that are imported on first access."""
+"""Lazy imports of submodules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["get_provider", "make_lazy_getattr"]
 
-#: Functions that a module calls although a module above it implements them -> the modules that implement them. Results
+#: Functions that a module calls although a module of a higher package implements them -> that module. Results
 #: do not know how they are shown, models not how their shapes are inferred, and the reader not how ONNX is imported.
 PROVIDERS = {
     "compare_bodies": "irrun.inspection.bodies",

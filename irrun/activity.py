@@ -1,6 +1,6 @@
 """The current activity of the process, for a display that another thread draws.
 
-Long steps announce themselves here. They do not know whether there is a display, and only pay for one entry of a list.
+Long steps announce themselves here. They do not know whether a display exists, and the cost is one entry of a list.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Step(NamedTuple):
         text: The activity, such as "compiling kernels", or the type of a layer.
         name: The name of its object.
         detail: A prefix, such as "4 of 10 iterations of".
-        owner: The name that the detail ends with. Displays may shorten both names.
+        owner: The name at the end of the detail. Displays may shorten both names.
         done: The number of parts that are done.
         total: The number of all parts; 0 if it is not known.
-        unit: What the parts are.
+        unit: The name of the parts, such as "layers".
     """
 
     text: str
@@ -67,7 +67,7 @@ def stop_activity(activity: Activity) -> None:
 
 @contextmanager
 def announce(text: str, name: str = "") -> Iterator[None]:
-    """Announce what a `with` block does.
+    """Announce the activity of a `with` block.
 
     Args:
         text: The activity, such as "reading".

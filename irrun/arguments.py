@@ -161,7 +161,7 @@ def check_functions(name: str, value: Any) -> list[Any]:
 
 
 def check_list(name: str, value: Any, expected: str) -> list[Any]:
-    """Return the elements of an argument that must be iterable; a text or a mapping is refused."""
+    """Return the elements of an argument that must be iterable, but not a text or a mapping."""
     if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
         raise fail(name, value, expected)
     try:

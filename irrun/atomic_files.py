@@ -53,7 +53,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def keep_files(paths: Iterable[str | os.PathLike[str] | int]) -> Iterator[None]:
-    """Refuse to overwrite files inside a `with` block, by whatever path or link.
+    """Refuse to overwrite files inside a `with` block, through any path or link.
 
     Args:
         paths: The paths of the files, or descriptors of open files. Paths that do not exist, folders and pipes have no
@@ -101,7 +101,7 @@ def _get_mode(path: Path) -> int:
     """Return the permissions of an existing file, or the default permissions of a new one."""
     try:
         mode = path.stat().st_mode
-    except OSError:  # it does not exist, or creating the temporary file reports why it cannot be written
+    except OSError:  # the file does not exist, or creating the temporary file will report the problem
         mask = os.umask(0)
         os.umask(mask)
         return 0o666 & ~mask

@@ -1,7 +1,7 @@
-"""The BLAS library that NumPy multiplies matrices with: its threads and its kernels.
+"""NumPy's BLAS library: its threads and its kernels.
 
 NumPy's wheels contain OpenBLAS, which is found by the names of its functions. threadpoolctl finds other libraries, but
-takes 4 milliseconds. Its own limits take 100 microseconds, the functions of OpenBLAS less than one.
+takes 4 milliseconds. threadpoolctl's own limits take 100 microseconds, the functions of OpenBLAS less than one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from irrun.processor import allows_feature
 
 __all__ = ["find_thread_functions", "get_kernel_name", "has_small_kernels"]
 
-#: OpenBLAS's names of processors with kernels that multiply small matrices without copying them.
+#: OpenBLAS's names of processors whose kernels multiply small matrices without copying them.
 SMALL_KERNELS = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
 
 
@@ -44,14 +44,14 @@ def find_thread_functions() -> list[tuple[Callable[[], int], Callable[[int], obj
 def has_small_kernels() -> bool:
     """Return whether products of up to a million multiplications are computed without copying the matrices.
 
-    OpenBLAS copies the matrices of other products into the order that its kernels read. It follows the
-    environment variable OPENBLAS_CORETYPE, and irrun also IRRUN_CPU.
+    OpenBLAS copies the matrices of other products into the order in which its kernels read them. OpenBLAS follows the
+    environment variable OPENBLAS_CORETYPE, and irrun also follows IRRUN_CPU.
     """
     return allows_feature("avx512f") and get_kernel_name() in SMALL_KERNELS
 
 
 def get_kernel_name() -> str:
-    """Return OpenBLAS's name of the processor that its kernels are for; an empty text for another library."""
+    """Return OpenBLAS's name of the processor that its kernels target; an empty text for another library."""
     with contextlib.suppress(Exception):
         get_name = _find_function(_load_numpy_library(), "openblas_get_corename")
         if get_name is not None:

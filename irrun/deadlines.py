@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Deadline:
-    """When a run must end.
+    """The time at which a run must end.
 
     Args:
         seconds: The seconds from now on.
@@ -27,16 +27,16 @@ class Deadline:
         self._end = perf_counter() + seconds
 
     def check(self) -> None:
-        """Check that it is not too late.
+        """Check that the deadline has not passed.
 
         Raises:
-            TimeLimitError: It is.
+            TimeLimitError: It has passed.
         """
         if perf_counter() > self._end:
             raise TimeLimitError(f"the run exceeded its time limit of {self._seconds:g} s")
 
     def get_remaining_seconds(self) -> float:
-        """Return the seconds that are left; negative after the end."""
+        """Return the remaining seconds; negative after the end."""
         return self._end - perf_counter()
 
 
@@ -54,7 +54,7 @@ def end_at(deadline: Deadline | None) -> Iterator[None]:
 
 
 def get_deadline() -> Deadline | None:
-    """Return when the current run must end; None outside of runs and for no limit."""
+    """Return the deadline of the current run; None outside of runs and without a limit."""
     return _deadline.get()
 
 

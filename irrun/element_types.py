@@ -1,8 +1,8 @@
 """Element types: their names in XML, their widths and the NumPy types of their arrays.
 
 Sub-byte types take one byte per element in memory and are packed in `.bin` files only. Types that neither NumPy nor
-ml_dtypes supports (nf4, u6, u3, u1) are represented by structured types of one field: operations that move data
-accept them, while NumPy refuses arithmetic on them. `Convert` converts them to other types.
+ml_dtypes supports (nf4, u6, u3, u1) are represented by structured types with one field: operations that move data
+accept them, while NumPy rejects arithmetic on them. `Convert` converts them to other types.
 """
 
 from __future__ import annotations

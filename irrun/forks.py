@@ -1,7 +1,8 @@
 """Child processes of `os.fork`, which only have the forking thread.
 
-A lock that another thread holds at that moment is never released in the child. Locks are therefore renewed there,
-modules are never half imported, and locks of libraries that cannot be renewed are held while the process forks.
+A lock that another thread holds at that moment would never be released in the child. Locks are therefore renewed in the
+child, forking waits until other threads have finished their imports, and locks of libraries that cannot be renewed are
+held while the process forks.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def make_lock() -> threading.Lock:
 
 
 def renew_in_children(renewed: Any) -> None:
-    """Put an object in order in child processes, as long as it exists.
+    """Renew an object in child processes, as long as it exists.
 
     Args:
         renewed: Its method `_at_fork_reinit` is called there; locks of Python have it.
@@ -66,7 +67,7 @@ def _find_imports() -> set[str]:
 
 
 def _await_imports() -> set[str]:
-    """Wait until other threads have imported what they import; return the modules that this thread imports."""
+    """Wait until other threads have finished their imports; return the modules that this thread imports."""
     own: set[str] = set()
     while names := _find_imports() - own:
         for name in names:
@@ -77,7 +78,7 @@ def _await_imports() -> set[str]:
 
 
 def _prepare() -> None:
-    """Wait for other threads, and keep them from importing modules and from taking locks."""
+    """Wait for other threads, and prevent them from importing modules and taking locks."""
     while True:
         own = _await_imports()
         for lock in _held:
@@ -96,7 +97,7 @@ def _continue() -> None:
 
 
 def _renew() -> None:
-    """Renew what other threads held in the parent process."""
+    """Renew the locks that other threads held in the parent process."""
     locks: dict[str, Callable[[], Any]] = getattr(sys.modules["importlib._bootstrap"], "_module_locks", {})
     for name, find in list(locks.items()):
         lock = find()

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers for people to read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ MAX_WHOLE = 1_000_000
 
 
 def format_number(number: float | int) -> str:
-    """Return a number with four significant digits; integers and small whole numbers have all of theirs.
+    """Return a number with four significant digits; integers and small whole numbers keep all digits.
 
-    Further digits of floating-point values differ between processors.
+    More digits of floating-point values would differ between processors.
 
     Args:
         number: The number; an integer, or a float of any precision.

@@ -21,8 +21,8 @@ _lock = make_lock()
 def pause_collection() -> Iterator[None]:
     """Disable the search for cyclic garbage inside a `with` block, in all threads.
 
-    A model consists of many small objects that live long and form no garbage, and so do modules. Searching them again
-    and again takes a quarter of the time of reading and compiling, and a tenth of the time of imports.
+    Models and modules consist of many small, long-lived objects that do not become garbage. Searching them again and
+    again takes a quarter of the time of reading and compiling, and a tenth of the time of imports.
     """
     global _was_enabled
     thread = threading.get_ident()

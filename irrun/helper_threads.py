@@ -1,6 +1,6 @@
 """Threads that help others with a computation, and sleep in between.
 
-Waking one takes a third of the time that submitting a function to an executor of `concurrent.futures` takes.
+Waking a helper takes a third of the time of submitting a function to an executor of `concurrent.futures`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Task:
     """
 
     def __init__(self, function: Callable[[], object], helper: _Helper) -> None:
-        #: Emptied by who takes the task first: the helper, or the thread that withdraws it.
+        #: Emptied by the first to take the task: the helper, or the thread that withdraws it.
         self._functions = [function]
         self._helper = helper
         self._is_done = threading.Lock()
@@ -79,7 +79,7 @@ class _Helper(threading.Thread):
     def add(self, task: Task) -> None:
         """Add a task. All tasks before it are done or withdrawn."""
         self._tasks.append(task)
-        with suppress(RuntimeError):  # it is about to wake up for a task that was withdrawn, and will find this one
+        with suppress(RuntimeError):  # the helper is about to wake up for a withdrawn task, and will find this one
             self._signal.release()
 
 

@@ -1,4 +1,4 @@
-"""Interrupts of the keyboard and of other processes: delayed where they would leave something half done."""
+"""Interrupts from the keyboard and from other processes: delayed where they would leave something half done."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ INTERRUPTS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") 
 def delay_interrupts() -> Iterator[None]:
     """Deliver an interrupt that arrives in this block at its end.
 
-    Imports and the start of processes that an exception ends in the middle print tracebacks of other threads. In
-    threads other than the main one, which no interrupt reaches, the block just runs.
+    If an exception ends an import or the start of processes halfway, other threads print tracebacks. Interrupts only
+    reach the main thread; in other threads, the block just runs.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -41,7 +41,7 @@ def delay_interrupts() -> Iterator[None]:
 def block_interrupts() -> Iterator[None]:
     """Let processes that start in this block, and all that they start, never receive an interrupt.
 
-    A terminal interrupts all processes of a command. Only the first one shall react, and end the others.
+    A terminal interrupts all processes of a command. Only the first process should react, and end the others.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -36,9 +36,9 @@ Array = np.ndarray[Any, Any]
 #: Bytes that count as large: smaller arrays are not checked one by one. Of a small limit, this part counts as large.
 LARGE = 1 << 24
 LARGE_PART = 32
-#: Bytes that a run may use before the memory that is left is measured.
+#: Bytes that a run may use before the available memory is measured.
 QUOTA = 1 << 26
-#: The part of the memory that is left that a run may use.
+#: The share of the available memory that a run may use.
 USABLE = 0.9
 
 #: Bytes that a collection may grow by before they are counted.
@@ -104,7 +104,7 @@ class MemoryBudget:
     Attributes:
         large: Minimum size of arrays that are checked one by one, in bytes.
         limit: Bytes; None until it is determined.
-        scratch: Bytes that the kernel that runs allocates besides a result that it checks itself.
+        scratch: Bytes that the running kernel allocates in addition to a result that it checks itself.
         used: Bytes of the large arrays that were alive when they were last counted, and of all later ones.
         sources: Lists of values that may be alive, each with the indices of those to count; None for all.
         collections: Values collected by running kernels.
@@ -279,7 +279,7 @@ def limit_allocations(limit: int) -> Iterator[None]:
 
 
 def check_empty(shape: Sequence[int]) -> None:
-    """Refuse the shape of an array without elements if loops over its other dimensions, or results of them, are large.
+    """Reject the shape of an empty array if loops over its other dimensions, or their results, would be large.
 
     Args:
         shape: The shape, with a dimension of 0.
@@ -294,7 +294,7 @@ def check_empty(shape: Sequence[int]) -> None:
 
 
 def check_scratch(size: int) -> None:
-    """Check what a kernel allocates at the same time, where it depends on more than the sizes of inputs and results.
+    """Check the memory of a kernel that depends on more than the sizes of inputs and results.
 
     Args:
         size: Bytes, of intermediate values and results that are not checked otherwise.
@@ -308,7 +308,7 @@ def check_scratch(size: int) -> None:
 
 
 def reserve_scratch(size: int) -> None:
-    """Check the memory that the running kernel allocates besides a result, and count it when the result is checked.
+    """Check the memory that the running kernel allocates in addition to a result, and count it with the result.
 
     Args:
         size: Bytes.
@@ -325,7 +325,7 @@ def reserve_scratch(size: int) -> None:
 def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
     """Check the size of an array before it is allocated.
 
-    Kernels call it where the size of a result depends on values or attributes, which come from untrusted files.
+    Kernels call this if the size of a result depends on values or attributes, which come from untrusted files.
 
     Args:
         shape: The dimensions of the array. Negative ones count as 0.

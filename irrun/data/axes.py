@@ -37,13 +37,13 @@ _LAYOUT = re.compile(r'name="layout"[^>]*\blayout="\[?([^"\]]*)\]?"')
 
 
 def find_roles(inputs: Sequence[TensorSpec]) -> list[list[str]]:
-    """Return what each axis of each input means, as far as layouts, ranks, sizes and names show it.
+    """Return the meaning of each axis of each input, as far as layouts, ranks, sizes and names show it.
 
     Args:
         inputs: The inputs of a model.
 
     Returns:
-        For each input, a list of as many roles as the input has axes; none if its rank is unknown.
+        For each input, a list with the role of each axis; empty if its rank is unknown.
     """
     batch_axes = find_batch_axes(inputs)
     has_past = any(_is_past(tensor) for tensor in inputs)
@@ -53,8 +53,8 @@ def find_roles(inputs: Sequence[TensorSpec]) -> list[list[str]]:
 def find_batch_axes(inputs: Sequence[TensorSpec]) -> list[int | None]:
     """Return the batch axis of each input, or None for inputs without one.
 
-    It is the axis N of a layout. Without layouts, it is the first axis of the first input of rank 2 or more, and the
-    axis of another input which has the same size: its first one, or its second one as in states of recurrent layers.
+    It is axis N of the layout. Without layouts, it is the first axis of the first input of rank 2 or more, and the axis
+    with the same size in other inputs: the first axis or, as in states of recurrent layers, the second.
 
     Args:
         inputs: The inputs of a model.

@@ -1,8 +1,7 @@
 """Choice of dimensions for inputs with dynamic shapes.
 
-Axes with the same role get the same size. Sizes that are usual for their roles are tried first, then sizes that follow
-from the constants of the model, such as position embeddings. The first ones for which shape inference finds
-no error are chosen.
+Axes with the same role get the same size. Typical sizes for the roles are tried first, then sizes that follow from the
+constants of the model, such as position embeddings. The first sizes that pass shape inference are chosen.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["Dimensions", "choose_dimensions"]
 
 Shape = tuple[int, ...]
 
-#: Sizes that are usual, most usual first.
+#: Typical sizes, the most common first.
 USUAL_SIZES: dict[str, tuple[int, ...]] = {
     BATCH: (1,),
     CHANNELS: (3, 1, 4),
@@ -34,7 +33,7 @@ USUAL_SIZES: dict[str, tuple[int, ...]] = {
     PAST: (16, 32, 8),
     TOTAL: (),
 }
-#: Sizes that are tried if neither usual ones nor constants fit.
+#: Sizes that are tried if neither typical sizes nor constants fit.
 OTHER_SIZES: dict[str, tuple[int, ...]] = {
     BATCH: (2, 4, 8, 16, 32),
     SIZE: (28, *range(32, 1537, 32)),
@@ -44,9 +43,9 @@ OTHER_SIZES: dict[str, tuple[int, ...]] = {
 PATCHES = (16, 14, 32, 8, 4)
 #: Strides of layers that shorten sequences before positions are added.
 STRIDES = (2, 4)
-#: Costs of choices less likely than all usual sizes, by role.
+#: Costs of choices less likely than all typical sizes, by role.
 PENALTIES = {BATCH: 12, CHANNELS: 4}
-#: Most sizes that constants suggest for a role.
+#: Maximum number of sizes that constants suggest for a role.
 MAX_SUGGESTIONS = 48
 #: Maximum number of choices to try, and maximum number of layers with inferred shapes for all choices together.
 MAX_TRIALS, MAX_LAYERS = 160, 80_000
@@ -76,7 +75,7 @@ class _Group:
         role: The meaning of the axes.
         bounds: Their bounds.
         members: The position of the input and the axis of each.
-        sizes: The sizes to try, with what they cost, cheapest first.
+        sizes: The sizes to try with their costs, cheapest first.
     """
 
     role: str
@@ -210,7 +209,7 @@ class _Trial:
 def _make_groups(
     inputs: Sequence[TensorSpec], roles: Sequence[Sequence[str]], fixed: Mapping[int, PartialShape]
 ) -> list[_Group]:
-    """Return the dynamic dimensions by role and bounds. Those of TOTAL come last, since they depend on the others."""
+    """Return the dynamic dimensions by role and bounds. TOTAL comes last, because it depends on the others."""
     members: dict[tuple[str, DynamicDimension], list[tuple[int, int]]] = {}
     for i, shape in fixed.items():
         for axis, dimension in enumerate(shape):

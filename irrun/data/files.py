@@ -193,7 +193,7 @@ def parse_json(text: str, tensor: TensorSpec, source: str) -> Array:
         source: The name of the text in error messages.
 
     Raises:
-        InputError: The text is not JSON, or contains anything but lists of numbers of equal lengths.
+        InputError: The text is not JSON, or contains anything except lists of numbers with equal lengths.
     """
     try:
         value = json.loads(text)
@@ -231,7 +231,7 @@ def read_strings(text: str, tensor: TensorSpec) -> Array:
         tensor: The input.
 
     Raises:
-        InputError: The file cannot be read, or the JSON text contains anything but strings.
+        InputError: The file cannot be read, or the JSON text contains anything except strings.
     """
     if text.endswith(".txt") and os.path.isfile(text):
         try:

@@ -1,4 +1,4 @@
-"""Inputs that are generated: random numbers, zeros and ones."""
+"""Generated inputs: random numbers, zeros and ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GENERATED = re.compile(r"(random|zeros|ones)(?::(.*))?")
 _MASK_NAME = re.compile(r"mask", re.IGNORECASE)
 _RATE_NAME = re.compile(r"(^|[._/])(sr|sample_?rate|sampling_?rate)$", re.IGNORECASE)
 
-#: Random integers are smaller than this if nothing else is known about them.
+#: Default limit of random integers.
 INTEGER_LIMIT = 10
 #: The number of samples per second of an input that states it.
 SAMPLE_RATE = 16000
@@ -124,7 +124,7 @@ def _draw(
 
 
 def _choose_case(tensor: TensorSpec, cases: list[int], rng: np.random.Generator) -> int:
-    """Return one of the constants that a value is compared with: a usual sample rate, or any of them."""
+    """Return one of the constants that a value is compared with: a typical sample rate, or any constant."""
     if any(_RATE_NAME.search(name) for name in tensor.names) and SAMPLE_RATE in cases:
         return SAMPLE_RATE
     return cases[int(rng.integers(len(cases)))]

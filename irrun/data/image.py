@@ -18,7 +18,7 @@ __all__ = ["IMAGE_SUFFIXES", "ImageOptions", "load_image"]
 
 Array = np.ndarray[Any, Any]
 
-#: Largest number of pixels that are decoded, and the bytes that each of them takes on the way.
+#: Maximum number of pixels that are decoded, and the temporary memory for each in bytes.
 MAX_PIXELS, BYTES_PER_PIXEL = 100_000_000, 9
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -26,13 +26,13 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".ti
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How an image is converted to a tensor.
+    """Options for converting an image to a tensor.
 
     Attributes:
         layout: The layout of the input, such as "NCHW", "NHWC", "CHW" or "HW". "auto" derives it from the shape.
         channels: "BGR" (as in the samples and models of OpenVINO) or "RGB".
-        mean: Mean to subtract from the pixels (0 to 255): one per channel in the order of `channels`, or one for all.
-        scale: Divisors of the pixels after subtracting the mean: one per channel, or one for all.
+        mean: Mean to subtract from the pixels (0 to 255): one per channel in the order of `channels`, or a single one.
+            scale: Divisors of the pixels after subtracting the mean: one per channel, or a single one.
     """
 
     layout: str = "auto"

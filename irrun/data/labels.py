@@ -1,4 +1,4 @@
-"""Labels of inputs: the number of the right class of each."""
+"""Labels of inputs: the number of the correct class of each input."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ import numpy as np
 
 __all__ = ["MAX_HEADER", "check_compression", "read_npy_header"]
 
-#: Most bytes of a header, as in NumPy, which reads a header of any size before it refuses it.
+#: Maximum size of a header in bytes, as in NumPy, which however reads headers of any size before rejecting them.
 MAX_HEADER = 10_000
-#: Compressions of .npz files. zipfile expands blocks of others as a whole, to any size.
+#: Compression methods of .npz files. For other methods, zipfile expands whole blocks, to any size.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 VERSIONS = ((1, 0), (2, 0), (3, 0))
 

@@ -22,7 +22,7 @@ __all__ = ["FileNames", "check_target", "save_outputs"]
 
 Array = np.ndarray[Any, Any]
 
-#: Most bytes of a name in an .npz file.
+#: Maximum length of a name in an .npz file in bytes.
 MAX_NAME = 60_000
 
 
@@ -40,8 +40,8 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
         The files written.
 
     Raises:
-        InputError: The target is neither of these, cannot be written, or is a .json file and an output has too many
-            elements.
+        InputError: The target has another suffix or cannot be written, or an output has too many elements for a .json
+            file.
     """
     target = check_path("target", target, "an .npz, .npy or .json file or a folder")
     check_instance("outputs", outputs, Mapping, "a mapping from names to arrays")
@@ -79,7 +79,7 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
 
 
 def check_target(target: str | os.PathLike[str]) -> None:
-    """Check that outputs can be saved to a path, as far as its name tells.
+    """Check that outputs can be saved to a path, judging by its name.
 
     Args:
         target: The path of the file or folder.

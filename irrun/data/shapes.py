@@ -21,8 +21,8 @@ def apply_shapes(model: Model, texts: Iterable[str]) -> None:
 
     Args:
         model: The model.
-        texts: Texts of the form `[name=]1,3,224,224`. `?` and `-1` are dynamic dimensions, `1..8` one with bounds.
-            The form of OpenVINO's benchmark_app is accepted too: `ids[1,16],mask[1,16]`.
+        texts: Texts of the form `[name=]1,3,224,224`. `?` and `-1` are dynamic dimensions, and `1..8` is a dynamic
+            dimension with bounds. The form of OpenVINO's benchmark_app, `ids[1,16],mask[1,16]`, is accepted too.
 
     Raises:
         InputError: A name is unknown, a text is not a shape, or the model does not accept it.
@@ -43,7 +43,7 @@ def apply_batch(model: Model, batch: int) -> None:
 
     Args:
         model: The model.
-        batch: The size, or -1 for a dynamic one.
+        batch: The size, or -1 for a dynamic batch.
 
     Raises:
         InputError: No input has a batch, or the model does not accept the size.

@@ -21,8 +21,8 @@ def to_storable(value: Array) -> Array:
         value: An array of any element type.
 
     Returns:
-        Low-precision floats that NumPy does not support in f32, sub-byte integers in 8 bits, strings as Unicode text,
-        and all other types unchanged.
+        Low-precision floats that NumPy does not support as f32, sub-byte integers as 8-bit integers, strings as Unicode
+        text, and all other types unchanged.
     """
     element_type = ElementType.of(value.dtype)
     if element_type.kind == "string":

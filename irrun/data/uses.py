@@ -1,4 +1,4 @@
-"""Uses of a model's integer inputs: indices of tables, lengths of sequences, cases to compare."""
+"""How models use integer inputs: as indices of tables, lengths of sequences, or cases to compare."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 #: Names of inputs that are the lengths of sequences.
 LENGTH_NAMES = ("sequence_lengths", "sequence_length", "seq_lengths")
-#: Most layers that are visited for one input.
+#: Maximum number of layers that are visited for one input.
 MAX_VISITS = 20_000
 
 
@@ -43,7 +43,7 @@ class IntegerUse:
 
 
 def find_integer_uses(model: Model, inferred: Mapping[OutputAddress, Shape]) -> list[IntegerUse]:
-    """Return what a model does with the integers of each input.
+    """Return how a model uses the integers of each input.
 
     Args:
         model: The model.
@@ -130,7 +130,7 @@ def _describe(
     offset: int,
     inferred: Mapping[OutputAddress, Shape],
 ) -> None:
-    """Add what a layer does with the values of one of its inputs."""
+    """Add how a layer uses the values of one of its inputs."""
     operation = registry.find(layer.type, layer.version)
     names = [] if operation is None else [each.name for each in operation.inputs]
     name = names[position] if 0 <= position < len(names) else ""
@@ -152,7 +152,7 @@ def _describe(
 
 
 def _find_axes(connections: _Connections, layer: Layer, names: Sequence[str]) -> list[int] | None:
-    """Return the axis of the first input that the second one has indices of; none if it is not known.
+    """Return the axis of the first input that the second input indexes; none if it is not known.
 
     None means indices of several axes.
 

@@ -83,7 +83,7 @@ def _create_client(stack: ExitStack, scheduler: str | None, workers: int | None)
             with _collect_before():
                 client = library.Client(scheduler)
             return stack.enter_context(client)
-        except Exception as error:  # the exception depends on what is wrong with the address
+        except Exception as error:  # the exception depends on the problem with the address
             raise InputError(f"cannot connect to the scheduler: {str(error) or type(error).__name__}") from None
     security = make_security()
     try:

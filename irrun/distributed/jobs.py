@@ -36,7 +36,7 @@ from irrun.runtime.passes.precision import PRECISIONS
 
 __all__ = ["Job", "MapOptions", "create_job", "hash_file", "resolve_imports", "resolve_kernels"]
 
-#: Minimum number of samples per task, so that the model takes much longer than the scheduler.
+#: Minimum number of samples per task, so that the model takes much more time than the scheduler.
 MIN_SAMPLES = 16
 #: Minimum number of samples for compiling kernels to pay off.
 MIN_JIT_SAMPLES = 200
@@ -61,7 +61,7 @@ class MapOptions:
         image: How images are converted to tensors.
         imports: Python files that register custom operations. Each worker executes them.
         weights_memory: Memory of decompressed weights; see `compile_model`.
-        timeout: Seconds that each run may take.
+        timeout: Time limit of each run in seconds.
         shapes: New shapes of inputs, such as "data=?,3,224,224".
 
     Raises:
@@ -182,8 +182,8 @@ def resolve_kernels(options: MapOptions, count: int | None) -> MapOptions:
 def read_shaped_model(path: str, options: MapOptions) -> Model:
     """Read a model and set the shapes of its inputs from the options.
 
-    A model declared for one sample gets a dynamic batch if the options have a larger one. Samples run one
-    by one if its layers do not support that.
+    A model declared for one sample gets a dynamic batch if the options have a larger batch. If its layers do not
+    support this, samples run one by one.
 
     Args:
         path: The .xml file.

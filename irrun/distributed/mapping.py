@@ -182,7 +182,7 @@ def map_inputs(
 
 
 def _import_libraries() -> None:
-    """Import slow modules here, where an interrupt cannot break an import."""
+    """Import slow modules here, where an interrupt cannot break the import."""
     import distributed  # noqa: F401
     import zarr  # noqa: F401
 
@@ -233,7 +233,7 @@ def _compute_chunks(client: Any, store: ResultStore, chunks: Mapping[int, Record
     library: Any = distributed
     pending = iter(chunks.items())
     window = 4 * max(1, sum(client.nthreads().values()))
-    # Scattered data would be lost with the last worker that has it; the result of a task is computed again.
+    # Scattered data would be lost with the last worker that has it, but the result of a task is computed again.
     shared = client.submit(_share, (job, store.outputs), pure=False, priority=1)
     chunk_of: dict[str, int] = {}
 

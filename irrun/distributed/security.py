@@ -1,4 +1,4 @@
-"""Certificates of a local cluster: only its own processes may connect to each other.
+"""Certificates of a local cluster, so that only its own processes can connect to each other.
 
 A Dask worker runs any function that it receives. Without certificates, all users of the machine could connect to it.
 """

@@ -11,7 +11,7 @@ import numpy as np
 
 __all__ = ["GraphBuilder", "Numbers", "Operators"]
 
-#: What becomes a constant.
+#: Types of values that become constants.
 Numbers: TypeAlias = int | float | bool | Sequence[Any] | np.ndarray[Any, Any]
 
 V = TypeVar("V", bound="Operators")
@@ -31,7 +31,7 @@ def _reflected(operator: str) -> Callable[[V, V | Numbers], V]:
 
 
 class Operators:
-    """The operators of Python on the values of a graph, each of which adds an operation to the graph."""
+    """Python's operators on the values of a graph. Each adds an operation to the graph."""
 
     __slots__ = ()
 

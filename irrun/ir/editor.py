@@ -163,7 +163,7 @@ class GraphEditor:
         self.graph.layers[self._positions[layer.id]] = copied
 
     def replace_output(self, old: OutputAddress, new: OutputAddress) -> None:
-        """Connect the consumers of an output port to another one, which gets its tensor names."""
+        """Connect the consumers of an output port to another port, which gets its tensor names."""
         self.get_port(new).names = self.get_port(old).names
         self.get_port(new).rt_info = self.get_port(old).rt_info
         for layer_id, port_id in list(self._consumers.get(old, ())):

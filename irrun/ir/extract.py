@@ -49,8 +49,8 @@ def extract_between(
 
     Args:
         model: The whole model.
-        cuts: The output ports that become Parameters, with the names of these. Those that the targets do not depend on
-            are ignored. The ids of the Parameters follow the largest id of the model, in this order.
+        cuts: The output ports that become Parameters, with the names of the Parameters. Ports that the targets do not
+            depend on are ignored. The ids of the Parameters follow the largest id of the model, in this order.
         targets: The output ports that become Results, with the names of the values. The ids of the Results are
             ascending.
 

@@ -1,6 +1,6 @@
-"""Files that are not models or weights, though passed as such: what they are, and what to do.
+"""Recognizes files that are passed as models or weights but are not, and says what to do.
 
-The first bytes decide, and the suffix where they are ambiguous. No more than `HEAD_SIZE` bytes are looked at.
+The first bytes decide or, if they are ambiguous, the suffix. At most `HEAD_SIZE` bytes are read.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = [
     "is_onnx",
 ]
 
-#: Bytes at the start of a file that are looked at.
+#: Number of bytes at the start of a file that are read.
 HEAD_SIZE = 4096
-#: Entries of a folder that are looked at, and models in it that are named.
+#: Maximum number of entries of a folder that are checked, and of models in it that are named.
 MAX_ENTRIES, MAX_NAMES = 10_000, 3
 
 _IR_ONLY = "irrun reads OpenVINO IR (.xml) and ONNX"

@@ -311,7 +311,7 @@ class OutputNames:
 def name_values(graph: Graph) -> dict[OutputAddress, str]:
     """Return a unique name for each value of a graph: its first tensor name, or the name of its layer.
 
-    Of values of the same tensor name, inputs and outputs of the graph keep it, otherwise the first one.
+    If several values have the same tensor name, inputs and outputs of the graph keep it, otherwise the first value.
 
     Args:
         graph: The graph.

@@ -41,7 +41,7 @@ STRUCTURAL_TYPES = {"const": "Constant", "constant": "Constant", "parameter": "P
 
 #: Names that represent an unknown element type.
 UNTYPED = ("UNSPECIFIED", "undefined", "dynamic")
-#: The layer that OpenVINO's ONNX front end writes for an omitted input. It is read as a Constant without a type.
+#: The layer that OpenVINO's ONNX front end writes for an omitted input, read as a Constant without a type.
 NULL_NODE = "NullNode"
 
 #: The attributes of an edge, in the order of the fields of `Edge`.
@@ -56,8 +56,8 @@ def read_model(
     """Read a model. Nothing is computed, and weights are mapped into memory instead of read.
 
     Args:
-        model: The path of the .xml or of an .onnx, or its content as bytes. The operators of an ONNX model are replaced
-            by operations of OpenVINO.
+        model: The path of an .xml or .onnx file, or its content as bytes. The operators of an ONNX model are converted
+            to OpenVINO operations.
         weights: A path, bytes or an array; by default the .bin next to the .xml.
         check: Whether to check the structure: edges, port maps and cycles, and that the weights exist.
 
@@ -83,8 +83,8 @@ def read_findings(
         model: The path of the .xml, or its content as bytes.
         weights: A path, bytes or an array; by default the .bin next to the .xml.
         check: Whether to check the structure: edges, port maps and cycles, and that the weights exist.
-        contradictions: A list to extend by the ports with declarations that contradict their layer's attributes.
-            Such models can run.
+        contradictions: A list that receives the ports whose declarations contradict the attributes of their layer. Such
+            models can run.
 
     Returns:
         The model without its invalid parts, and the errors that were found.
@@ -150,7 +150,7 @@ class _Reader:
 
     Args:
         weights: The weights of the model.
-        contradictions: A list to extend by contradictory declarations, or None.
+        contradictions: A list that receives contradictory declarations, or None.
 
     Attributes:
         findings: The errors; the model omits the elements that cause them.

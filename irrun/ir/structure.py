@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
 
 def raise_findings(findings: Sequence[Finding], path: Path | None) -> None:
-    """Raise an error with the first finding and the number of further ones; return if there are none.
+    """Raise an error with the first finding and the number of other findings, if there are any.
 
     Args:
         findings: The findings.

@@ -1,4 +1,4 @@
-"""The contents of a .bin file, mapped into memory instead of read."""
+"""The contents of a .bin file, mapped into memory."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ WeightsSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, "np
 
 #: MADV_POPULATE_READ of Linux since 5.14, which Python does not name.
 MADV_POPULATE_READ = 22
-#: Bytes that are mapped at a time: meanwhile, the process cannot request other memory from the system.
+#: Bytes that are mapped at a time; in the meantime, the process cannot request memory from the system.
 MAPPED_AT_ONCE = 1 << 24
-#: Arrays of fewer bytes are not read in advance, and no more bytes than this in all.
+#: Minimum size of arrays that are read in advance, and maximum size of all of them together, in bytes.
 MIN_PREFETCHED, MAX_PREFETCHED = 1 << 16, 1 << 30
 
 
@@ -137,7 +137,7 @@ class Weights:
         return self._buffer[offset : offset + size]
 
     def check_exists(self) -> None:
-        """Check that the weights file exists, and is not the pointer or the web page that a download may leave.
+        """Check that the weights file exists, and is not a pointer or a web page left by a download.
 
         Raises:
             MissingWeightsError: It does not exist, or does not contain weights.
@@ -171,10 +171,10 @@ class Weights:
         return self._find(array) != (0, 0)
 
     def prefetch(self, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
-        """Start to map arrays into memory in another thread, where the system can do that.
+        """Start to map arrays into memory in another thread, if the system supports this.
 
-        When data are read for the first time, the system maps 16 pages at a time. That takes several times as long
-        as mapping many at once, a quarter of the time of a first run.
+        When data is read for the first time, the system maps 16 pages at a time. This takes several times as long as
+        mapping many pages at once, and a quarter of the time of a first run.
 
         Args:
             arrays: Views, in the order of reading. Views of other memory are ignored.
@@ -183,7 +183,7 @@ class Weights:
             return
         sections = self._choose_sections(arrays)
         if sections:
-            with suppress(RuntimeError):  # where no thread can be started, data are mapped when they are read
+            with suppress(RuntimeError):  # if no thread can be started, data is mapped when it is read
                 threading.Thread(target=self._map_sections, args=(sections,), name="irrun-weights", daemon=True).start()
 
     def _choose_sections(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[tuple[int, int]]:

@@ -146,7 +146,7 @@ class _Writer:
             raise ModelError("the constant has no valid value", line=layer.line or None, layer=layer.describe())
         if constant.data is None:
             self.model.weights.check_exists()
-        data = constant.data or b"\0"  # OpenVINO requires at least one byte, also for an empty constant
+        data = constant.data or b"\0"  # OpenVINO requires at least one byte, even for an empty constant
         key = bytes(data) if constant.offset is None else (constant.offset, len(data))
         if key not in self.positions:
             if constant.offset is not None:

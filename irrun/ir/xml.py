@@ -128,14 +128,14 @@ def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
 
 
 def _check_kind(head: bytes, path: Path | None) -> None:
-    """Reject files that are known not to be IR."""
+    """Reject files of other known formats."""
     explanation = explain_file(head, path)
     if explanation is not None:
         raise ModelError(explanation)
 
 
 def _to_utf8(data: bytes, *, is_complete: bool = True) -> bytes:
-    """Return a document in UTF-16 or UTF-32 in UTF-8. As in OpenVINO, its bytes decide, not its declaration.
+    """Convert a document in UTF-16 or UTF-32 to UTF-8. As in OpenVINO, the bytes decide, not the declaration.
 
     Args:
         data: The document, or its start.

@@ -71,7 +71,7 @@ def convert_relu(builder: Builder, layer: LegacyLayer) -> Value:
 
 @converts("PReLU")
 def convert_prelu(builder: Builder, layer: LegacyLayer) -> Value:
-    """Convert to PRelu with one slope per channel, or one for all."""
+    """Convert to PRelu with one slope per channel, or a single slope."""
     value = builder.to_float(layer.get_input())
     if "weights" in layer.blobs:
         slope = builder.add_blob(layer, "weights", [layer.blobs["weights"].count])

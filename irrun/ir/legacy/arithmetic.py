@@ -1,4 +1,4 @@
-"""Elementwise layers of several inputs, and layers that scale and shift channels."""
+"""Elementwise layers with several inputs, and layers that scale and shift channels."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _apply_coefficients(builder: Builder, layer: LegacyLayer, values: list[Value
 def convert_scale_shift(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Multiply by the weights and Add of the biases.
 
-    Both are blobs, or in IR v7 inputs, of one number per channel or one for all.
+    Both are blobs, or inputs in IR v7, with one number per channel or a single number.
     """
     value = builder.to_float(layer.get_input())
     rank = len(layer.get_input_shape())

@@ -19,7 +19,7 @@ def add_biases(builder: Builder, layer: LegacyLayer, value: Value, shape: Sequen
         layer: The legacy layer.
         value: The value.
         shape: The shape to reshape the biases to.
-        position: The position of the input that holds the biases in IR v7, where they are not a blob.
+        position: The position of the input with the biases in IR v7, where they are not a blob.
     """
     if "biases" in layer.blobs:
         biases = builder.add_blob(layer, "biases", shape)
@@ -37,7 +37,7 @@ def get_weights(builder: Builder, layer: LegacyLayer, shape: list[int], position
         builder: The graph under construction.
         layer: The legacy layer.
         shape: The shape of the weights.
-        position: The position of the input that holds the weights in IR v7, where they are not a blob.
+        position: The position of the input with the weights in IR v7, where they are not a blob.
 
     Raises:
         ModelError: The weights are missing, or their size does not match.

@@ -291,8 +291,8 @@ def convert_non_max_suppression(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_ctc_greedy_decoder(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to CTCGreedyDecoder.
 
-    Legacy kernels took the mask of Caffe, where a 0 marks the first step of a sequence, which ends before the next 0.
-    The first step is therefore always included. Without a mask all steps are.
+    Legacy kernels expected Caffe's mask, in which a 0 marks the first step of a sequence, which ends before the next 0.
+    The first step is therefore always included. Without a mask, all steps are included.
     """
     logits = builder.to_float(layer.get_input())
     steps, batch = layer.get_input_shape()[:2]
@@ -341,7 +341,7 @@ _DETECTRON = {
     "ExperimentalDetectronTopKROIs": {"max_rois": "get_int"},
 }
 
-#: The element types of their outputs; a single f32 output for the others.
+#: The element types of their outputs; other types have a single f32 output.
 _DETECTRON_OUTPUTS = {
     "ExperimentalDetectronDetectionOutput": (F32, I32, F32),
     "ExperimentalDetectronGenerateProposalsSingleImage": (F32, F32),

@@ -22,7 +22,7 @@ def convert_const(builder: Builder, layer: LegacyLayer) -> Value:
 
 @converts("Copy")
 def convert_copy(builder: Builder, layer: LegacyLayer) -> Value:
-    """Return the input, which gets the name of the layer as a further name."""
+    """Return the input, which gets the name of the layer as an additional name."""
     return layer.get_input()
 
 

@@ -241,7 +241,7 @@ class _GraphReader:
         return [result] if isinstance(result, Value) else list(result)
 
     def _convert_to_declared(self, value: Value, declared: PortDeclaration) -> Value:
-        """Convert booleans to the type that the file declares, and all types to the one that a port itself declares."""
+        """Convert booleans to the type that the file declares, and all types to the type declared by the port."""
         if declared.element_type is None or value.element_type is None or value.element_type == declared.element_type:
             return value
         if value.element_type.name == "boolean" or declared.explicit:

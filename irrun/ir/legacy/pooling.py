@@ -56,7 +56,7 @@ def _read_pooling_method(layer: LegacyLayer) -> str:
 
 
 def _infer_rounding(layer: LegacyLayer, window: Window) -> str:
-    """Return the rounding that gives the declared shape, or the one in the file if none does."""
+    """Return the rounding that gives the declared shape; if none does, the rounding in the file."""
     rounding = layer.get_text("rounding_type", "rounding-type", default="floor").lower()
     if window.auto_pad == "explicit":
         in_shape, out_shape = layer.get_input_shape()[2:], layer.get_output_shape()[2:]

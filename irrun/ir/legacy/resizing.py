@@ -7,7 +7,7 @@ from irrun.ir.legacy.layer import F32, LegacyLayer, Value
 
 __all__: list[str] = []
 
-#: The most pixels of an image that SpatialTransformer may transform: its sampling positions are stored as a Constant.
+#: Maximum number of pixels of an image for SpatialTransformer, whose sampling positions are stored as a Constant.
 _LARGEST_GRID = 1 << 24
 
 
@@ -30,7 +30,8 @@ def _resize(builder: Builder, layer: LegacyLayer, value: Value, attributes: dict
 
 @converts("Interp")
 def convert_interp(builder: Builder, layer: LegacyLayer) -> Value:
-    """Convert to a bilinear Interpolate. Negative pads crop the border first, positive ones extend it with zeros."""
+    """Convert to a bilinear Interpolate. Before that, negative pads crop the border, positive pads extend it with
+    zeros."""
     value = builder.to_float(layer.get_input())
     begin, end = layer.get_int("pad_beg", default=0), layer.get_int("pad_end", default=0)
     shape = layer.get_input_shape()
