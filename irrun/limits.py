@@ -33,7 +33,7 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-#: Bytes that count as large: smaller arrays are not checked one by one. Of a small limit, this part counts as large.
+#: Minimum size in bytes of arrays that are checked one by one; for a small limit, this part of the limit.
 LARGE = 1 << 24
 LARGE_PART = 32
 #: Bytes that a run may use before the available memory is measured.

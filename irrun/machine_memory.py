@@ -25,7 +25,7 @@ def get_default_limit() -> int:
 
 
 def get_available_memory() -> int:
-    """Return the number of bytes that can be allocated without swapping: what the machine and its container have left.
+    """Return the number of bytes that can be allocated without swapping, on this machine and in its container.
 
     The page cache, such as mapped weights that were read, counts as available.
     """
@@ -43,7 +43,7 @@ def get_available_memory() -> int:
 
 
 def _read_address_space() -> int | None:
-    """Return the bytes that are left of a limit on the address space of the process (`ulimit -v`), or None."""
+    """Return the remaining bytes of a limit on the address space of the process (`ulimit -v`), or None."""
     try:
         import resource
 

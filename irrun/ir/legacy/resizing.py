@@ -30,8 +30,7 @@ def _resize(builder: Builder, layer: LegacyLayer, value: Value, attributes: dict
 
 @converts("Interp")
 def convert_interp(builder: Builder, layer: LegacyLayer) -> Value:
-    """Convert to a bilinear Interpolate. Before that, negative pads crop the border, positive pads extend it with
-    zeros."""
+    """Convert to a bilinear Interpolate. First, negative pads crop the border, and positive pads add zeros."""
     value = builder.to_float(layer.get_input())
     begin, end = layer.get_int("pad_beg", default=0), layer.get_int("pad_end", default=0)
     shape = layer.get_input_shape()
