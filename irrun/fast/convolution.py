@@ -20,6 +20,7 @@ from irrun.fast.depthwise import (
     make_bands,
     suits_bands,
 )
+from irrun.fast.depthwise_rows import RowMethod, count_block_rows, count_row_filter_bytes, make_row_filters, suits_rows
 from irrun.fast.elementwise import BoundChain, ElementwiseChain, Operand
 from irrun.fast.errors import NoKernelError
 from irrun.fast.fused import fuses
@@ -69,6 +70,14 @@ def _count_bands(problem: Problem) -> int:
 
 
 METHODS = (
+    ConvolutionEntry(
+        "shifted rows",
+        "depthwise convolutions, windows of two or three columns, rows as long as the data divided by a stride up to 2",
+        suits_rows,
+        RowMethod,
+        count_row_filter_bytes,
+        lambda filters, problem: make_row_filters(filters.reshape(problem.groups, *problem.windows.kernel), problem),
+    ),
     ConvolutionEntry(
         "banded products",
         "depthwise convolutions, small maps and windows",
@@ -226,6 +235,8 @@ class ConvolutionKernel:
 
 def _make_key(entry: MethodEntry[Problem], problem: Problem) -> tuple[str, int | None]:
     """Return the name of a method and the parameters of its prepared filters."""
+    if entry.create is RowMethod:
+        return entry.name, count_block_rows(problem)
     return entry.name, compute_segment_width(problem) if entry.create is BandedMethod else None
 
 

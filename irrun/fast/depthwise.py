@@ -15,10 +15,12 @@ from irrun.threads import divide_time, run_parallel, split_range
 
 __all__ = [
     "BandedMethod",
+    "DepthwiseMethod",
     "TapMethod",
     "can_sum_taps",
     "compute_segment_width",
     "count_band_rows",
+    "count_depthwise_parts",
     "make_bands",
     "suits_bands",
 ]
@@ -55,7 +57,7 @@ def can_sum_taps(problem: Problem) -> bool:
     return len(problem.spatial) == 2 and is_regular
 
 
-class _DepthwiseMethod:
+class DepthwiseMethod:
     """The base of depthwise methods: threads compute blocks of channels one after another.
 
     Args:
@@ -87,7 +89,7 @@ class _DepthwiseMethod:
         raise NotImplementedError
 
 
-class TapMethod(_DepthwiseMethod):
+class TapMethod(DepthwiseMethod):
     """Depthwise convolution that adds up the products of all elements of the windows.
 
     The padded data is divided into phases, one per remainder of the row and the column by the strides. In a phase, all
@@ -223,7 +225,7 @@ def make_bands(weights: Array, problem: Problem) -> Array:
     return bands
 
 
-class BandedMethod(_DepthwiseMethod):
+class BandedMethod(DepthwiseMethod):
     """Depthwise convolution by products with banded matrices: one for each channel, row of the filter and segment.
 
     A segment is a few neighboring results in all rows. The elements that it depends on are multiplied by the part of

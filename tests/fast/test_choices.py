@@ -34,8 +34,28 @@ def make_convolution(filters, rank, limit=1 << 28, **attributes):
     return ConvolutionKernel(zeros(*filters), {**defaults, **attributes}, PackedMemory(limit))
 
 
+#: Padding that keeps the shape with windows of 3x3.
+SAME = {"pads_begin": [1, 1], "pads_end": [1, 1]}
 #: Method, data, filters [GROUPS, C_OUT, C_IN, kernel...], attributes.
 CONVOLUTIONS = [
+    # rows as long as the data
+    ("shifted", (1, 1000, 9, 9), (1000, 1, 1, 3, 3), SAME),
+    ("banded", (1, 1000, 8, 8), (1000, 1, 1, 3, 3), SAME),
+    ("banded", (1, 1000, 9, 9), (1000, 1, 1, 3, 3), {}),
+    ("shifted", (1, 1000, 9, 9), (1000, 1, 1, 3, 2), {"pads_end": [0, 1]}),
+    ("banded", (1, 1000, 9, 9), (1000, 1, 1, 3, 4), {"pads_end": [0, 3]}),
+    ("taps", (1, 1000, 9, 15), (1000, 1, 1, 3, 1), {}),
+    ("shifted", (1, 64, 64, 64), (64, 1, 1, 3, 3), {**SAME, "strides": [2, 2]}),
+    ("banded", (1, 64, 62, 62), (64, 1, 1, 3, 3), {**SAME, "strides": [2, 2]}),
+    ("banded", (1, 64, 63, 65), (64, 1, 1, 3, 3), {**SAME, "strides": [2, 2]}),
+    ("banded", (1, 100, 96, 96), (100, 1, 1, 3, 3), {**SAME, "strides": [3, 3]}),
+    ("banded", (1, 100, 32, 32), (100, 1, 1, 3, 3), {"dilations": [1, 2], "pads_begin": [0, 2], "pads_end": [0, 2]}),
+    # at least 32,768 results, and at most 262,144 per channel
+    ("shifted", (1, 32, 32, 32), (32, 1, 1, 3, 3), SAME),
+    ("banded", (1, 31, 32, 32), (31, 1, 1, 3, 3), SAME),
+    ("shifted", (1, 2, 512, 512), (2, 1, 1, 3, 3), SAME),
+    ("taps", (1, 2, 513, 512), (2, 1, 1, 3, 3), SAME),
+    ("taps", (1, 32, 1, 1024), (32, 1, 1, 1, 3), {"pads_begin": [0, 1], "pads_end": [0, 1]}),
     # at most 11 results in a row
     ("banded", (1, 2, 3, 13), (2, 1, 1, 3, 3), {}),
     ("taps", (1, 2, 3, 14), (2, 1, 1, 3, 3), {}),
@@ -109,6 +129,8 @@ def test_convolution_is_computed_by_the_documented_method(method, data, filters,
     ("data", "filters", "size"),
     [
         ((1, 16, 12, 12), (1, 16, 16, 3, 3), 16 * 4 * 16 * 16),
+        # 40 channels, blocks of 6 rows that depend on 8 rows, 3 columns of the filter; the first and last block apart
+        ((1, 40, 30, 32), (40, 1, 1, 3, 3), 3 * 4 * 40 * 6 * 8 * 3),
         # 6 channels, 3 rows of the filter, a segment of 16 results that covers 18 columns, or two for 17 results
         ((1, 6, 8, 18), (6, 1, 1, 3, 3), 4 * 6 * 3 * 18 * 16),
         ((1, 6, 8, 19), (6, 1, 1, 3, 3), 4 * 6 * 3 * 11 * 9),
@@ -123,12 +145,13 @@ def test_convolution_is_computed_by_the_documented_method(method, data, filters,
 )
 def test_prepared_filters_count_the_documented_memory(data, filters, size):
     """They are used up to the last byte of the limit."""
-    kernel = make_convolution(filters, 2, size)
+    attributes = SAME if filters[0] == 40 else {}
+    kernel = make_convolution(filters, 2, size, **attributes)
     name = kernel.choose(data).entry.name
-    assert name.startswith(("banded", "Winograd"))
+    assert name.startswith(("shifted", "banded", "Winograd"))
     kernel(zeros(*data))
     assert kernel._packed.used == size
-    assert not make_convolution(filters, 2, size - 1).choose(data).entry.name.startswith(name)
+    assert not make_convolution(filters, 2, size - 1, **attributes).choose(data).entry.name.startswith(name)
 
 
 def gather_table(shape, count):

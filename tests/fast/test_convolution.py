@@ -106,6 +106,58 @@ def test_depthwise_methods_equal_plain_kernel(method, kernel, strides, dilations
         np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 3), (5, 2), (4, 3), (2, 1)], ids=str)
+@pytest.mark.parametrize("strides", [[1, 1], [2, 2], [2, 1], [1, 2]], ids=str)
+@pytest.mark.parametrize("height", [5, 14, 15, 31, 32])
+def test_shifted_rows_equal_plain_kernel(kernel, strides, height):
+    filters = make_floats((6, 1, 1, *kernel), 2)
+    padding = kernel[1] - strides[1]  # as many results in a row as the stride allows
+    for begin, end in [(0, 0), (1, 1), (0, 2), (3, 1), (-1, 2), (kernel[0] + 3, kernel[0] + 9)]:
+        if height + begin + end < kernel[0]:
+            continue
+        for left in {0, padding // 2, padding, padding + 3, -1}:
+            actual, expected = compute(
+                "shifted",
+                make_floats((2, 6, height, 16), 1),
+                filters,
+                strides=strides,
+                pads_begin=[begin, left],
+                pads_end=[end, padding - left],
+            )
+            assert actual.shape[3] * strides[1] == 16
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
+
+
+def test_shifted_rows_read_nothing_beyond_the_data():
+    memory = np.full((4, 40, 16), np.inf, F32)
+    memory[1:3] = make_floats((2, 40, 16), 1)
+    filters = make_floats((2, 1, 1, 3, 3), 2)
+    actual, expected = compute("shifted", memory[np.newaxis, 1:3], filters, pads_begin=[1, 1], pads_end=[1, 1])
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
+
+
+def test_shifted_rows_ignore_the_neighboring_row():
+    data, filters = make_floats((1, 2, 40, 16), 1), make_floats((2, 1, 1, 3, 3), 2)
+    data[0, 0, 7, 15] = data[0, 1, 0, 0] = data[0, 1, 39, 15] = 1e30
+    actual, expected = compute("shifted", data, filters, pads_begin=[1, 1], pads_end=[1, 1])
+    assert np.count_nonzero(abs(expected) > 1e20) == 6 + 4 + 4
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_shifted_rows_have_the_same_bits_for_any_number_of_threads_and_alignment(stride):
+    shape = (2, 100, 64, 64)
+    data = np.empty(np.prod(shape) + 1, F32)[1:].reshape(shape)
+    data[...] = make_floats(shape, 1)
+    attributes = {**ATTRIBUTES, "strides": [stride] * 2, "pads_begin": [1, 1], "pads_end": [1, 1]}
+    kernel = ConvolutionKernel(make_floats((100, 1, 1, 3, 3), 2), attributes, PackedMemory(1 << 28))
+    assert kernel.choose(shape).entry.name == "shifted rows"
+    expected = kernel(data)
+    for count in (1, 2, 4):
+        with use_threads(count):
+            np.testing.assert_array_equal(kernel(data.copy()), expected)
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_maps_of_one_element_are_multiplied_as_vectors(batch):
     data, filters = make_floats((batch, 9, 1, 1), 1), make_floats((1, 5, 9, 1, 1), 2)
@@ -161,6 +213,7 @@ def test_attributes_of_sequences_may_be_empty(attributes):
     options = {name: attributes.get(name, []) for name in ATTRIBUTES}
     check("GroupConvolution-1", [data, filters], options, constants=(1,), compare=compare_sums)
     assert ConvolutionKernel(filters, options, PackedMemory(1 << 20)).choose(data.shape).entry.name in (
+        "shifted rows",
         "banded products",
         "taps",
     )
@@ -282,8 +335,8 @@ def test_depthwise_without_memory_for_bands_sums_taps():
 
 
 def test_bands_of_many_channels_have_half_the_width():
-    data, filters = make_floats((1, 300, 14, 14), 1), make_floats((300, 1, 1, 3, 3), 2)
-    attributes = {**ATTRIBUTES, "pads_begin": [1, 1], "pads_end": [1, 1]}
+    data, filters = make_floats((1, 300, 16, 16), 1), make_floats((300, 1, 1, 3, 3), 2)
+    attributes = ATTRIBUTES
     memory = PackedMemory(1 << 30)
     result = ConvolutionKernel(filters, attributes, memory)(data)
     assert memory.used == 4 * 300 * 3 * 9 * 7
@@ -345,7 +398,14 @@ def test_reasons_against_other_methods_are_stated():
         specialize(site)
         assert site.describe().startswith(f"{expected}: ")
         refused = dict(site.refused)
-        names = ["banded products", "taps", "vector", "product", *["Winograd F(2x2, 3x3)"] * (not limit)]
+        names = [
+            "shifted rows",
+            "banded products",
+            "taps",
+            "vector",
+            "product",
+            *["Winograd F(2x2, 3x3)"] * (not limit),
+        ]
         assert list(refused) == names
         assert refused["banded products"] == "only for depthwise convolutions, small maps and windows"
         if not limit:
