@@ -12,12 +12,19 @@ from ir_text import chain, write
 import irrun
 from irrun import blas
 from irrun.errors import InputError
-from irrun.processor import LEVELS, allows_feature, check_processor, get_level
+from irrun.processor import LEVELS, X86_64, allows_feature, check_processor, get_level
 
 UNKNOWN = "IRRUN_CPU is 'pentium', expected one of host, x86-64, x86-64-v2, x86-64-v3, x86-64-v4"
 X = np.linspace(-3, 3, 6, dtype=np.float32).reshape(2, 3)
 
 
+@pytest.fixture
+def on_x86_64(monkeypatch):
+    """Accept the levels of x86-64 on all processors."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+
+
+@pytest.mark.usefixtures("on_x86_64")
 @pytest.mark.parametrize(
     ("text", "level"),
     [("", None), ("host", None), (" Host ", None), ("x86-64", "x86-64"), ("X86-64-V3", "x86-64-v3")],
@@ -29,6 +36,7 @@ def test_variable_names_a_level(text, level, monkeypatch):
     assert get_level() is None
 
 
+@pytest.mark.usefixtures("on_x86_64")
 def test_unknown_processors_are_refused(tmp_path, monkeypatch, capsys):
     path = write(tmp_path, chain("Relu"))
     monkeypatch.setenv("IRRUN_CPU", "pentium")
@@ -42,6 +50,17 @@ def test_unknown_processors_are_refused(tmp_path, monkeypatch, capsys):
         assert errors.count("\n") == 1
 
 
+@pytest.mark.parametrize("text", ["x86-64", "pentium"])
+def test_other_processors_have_no_levels(text, monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setenv("IRRUN_CPU", text)
+    with pytest.raises(InputError, match=f"^IRRUN_CPU is '{text}', expected 'host', the only value on aarch64$"):
+        get_level()
+    assert allows_feature("neon")
+    monkeypatch.setenv("IRRUN_CPU", "host")
+    assert get_level() is None
+
+
 def test_processors_without_the_features_of_a_level_are_refused():
     check_processor("x86-64-v3", LEVELS["x86-64-v4"])
     features = LEVELS["x86-64-v3"] - {"fma", "avx2"}
@@ -52,6 +71,7 @@ def test_processors_without_the_features_of_a_level_are_refused():
     )
 
 
+@pytest.mark.usefixtures("on_x86_64")
 def test_processor_is_checked_where_kernels_may_be_compiled(tmp_path, monkeypatch):
     pytest.importorskip("llvmlite")
     from irrun.fast.jit import compiler
@@ -67,6 +87,7 @@ def test_processor_is_checked_where_kernels_may_be_compiled(tmp_path, monkeypatc
     np.testing.assert_array_equal(irrun.compile_model(path, jit=False)(X)[0], np.maximum(X, 0))
 
 
+@pytest.mark.usefixtures("on_x86_64")
 def test_levels_limit_what_irrun_chooses(monkeypatch):
     monkeypatch.setattr(blas, "_find_function", lambda *_: pytest.fail("OpenBLAS is asked"))
     monkeypatch.setenv("IRRUN_CPU", "x86-64-v3")
@@ -81,7 +102,7 @@ def test_levels_limit_what_irrun_chooses(monkeypatch):
         assert allows_feature("avx512vnni")
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the levels are those of x86-64")
+@pytest.mark.skipif(platform.machine() not in X86_64, reason="the levels are those of x86-64")
 def test_kernels_of_levels_are_cached_apart(tmp_path, monkeypatch):
     pytest.importorskip("llvmlite")
     from irrun.fast.jit import compiler

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.processor import allows_feature, get_level
+from irrun.processor import allows_feature, find_features, get_level
 
 __all__ = ["collect_environment", "format_environment"]
 
@@ -90,11 +90,8 @@ def _name(is_on: bool) -> str:
 
 def _list_features() -> list[str]:
     """Return the features of this processor according to NumPy, limited to IRRUN_CPU."""
-    try:
-        from numpy._core._multiarray_umath import __cpu_features__  # type: ignore[import-not-found]
-    except ImportError:  # NumPy 1
-        from numpy.core._multiarray_umath import __cpu_features__  # type: ignore[no-redef]
-    return [name for name, other in FEATURES.items() if __cpu_features__.get(other) and allows_feature(name)]
+    known = find_features()
+    return [name for name, other in FEATURES.items() if known.get(other) and allows_feature(name)]
 
 
 def _find_version(package: str) -> str | None:

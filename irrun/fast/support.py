@@ -15,15 +15,13 @@ import numpy as np
 
 from irrun.fast.specialization import CallSite
 from irrun.limits import LARGE
-from irrun.processor import allows_feature
+from irrun.processor import allows_feature, find_features
 from irrun.shapes import MAX_RANK
 from irrun.threads import run_parallel
 
 try:  # np.clip adds microseconds of checks
-    from numpy._core._multiarray_umath import __cpu_features__  # type: ignore[import-not-found]
     from numpy._core.umath import clip  # type: ignore[attr-defined]
 except ImportError:  # NumPy 1
-    from numpy.core._multiarray_umath import __cpu_features__  # type: ignore[no-redef]
     from numpy.core.umath import clip  # type: ignore[no-redef]
 
 __all__ = [
@@ -79,7 +77,7 @@ MAX_BYTES = LARGE
 
 
 #: Whether NumPy computes functions of f32 with AVX-512, as its builds for Linux do, and IRRUN_CPU allows that.
-HAS_AVX512 = sys.platform == "linux" and bool(__cpu_features__.get("AVX512_SKX")) and allows_feature("avx512f")
+HAS_AVX512 = sys.platform == "linux" and bool(find_features().get("AVX512_SKX")) and allows_feature("avx512f")
 
 #: Maximum number of entries of a `Memo`.
 MAX_ENTRIES = 4

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from irrun.deadlines import check_time
 from irrun.fast.jit import cache
 from irrun.forks import hold_while_forking
-from irrun.processor import LEVELS, check_processor, get_level
+from irrun.processor import LEVELS, check_processor, find_features, get_level
 from irrun.version import __version__
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ __all__ = [
     "has_feature",
     "verify_text",
 ]
+
+#: Features of ARM that LLVM only finds for processors that it knows by name: LLVM's name -> NumPy's name.
+ARM_FEATURES = {"neon": "NEON", "dotprod": "ASIMDDP"}
 
 #: Types of parameters in C.
 C_TYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "float": ctypes.c_float}
@@ -85,6 +88,8 @@ class _Compiler:
         llvm.initialize_native_asmprinter()
         self._llvm = llvm
         features = llvm.get_host_cpu_features()
+        known = find_features()
+        features.update({name: True for name, other in ARM_FEATURES.items() if known.get(other)})
         self.known = frozenset(name for name, has in features.items() if has)
         self.cpu, self.features = llvm.get_host_cpu_name(), features.flatten()
         if level is not None:
