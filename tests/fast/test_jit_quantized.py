@@ -1,10 +1,12 @@
 """Compiled kernels on codes of 8 bits: the levels and sums of the definitions."""
 
+import functools
 import importlib.util
 import math
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 from fast.harness import list_sequences, run_single_instructions, run_with_threads
@@ -15,8 +17,8 @@ from irrun.runtime.plan import list_plan
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
 
-ov = pytest.importorskip("openvino")
-o = pytest.importorskip("openvino.opset13")
+ov = import_builder()
+o = import_builder("openvino.opset13")
 
 F32 = np.float32
 RNG = np.random.default_rng(0)
@@ -27,12 +29,28 @@ def keep_compiled_kernels(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
 
 
-@pytest.fixture(params=["processor", "pairs", "portable"])
-def form(request):
+@functools.cache
+def make_signed_form():
+    """Return a form whose data is signed, as in the instruction of ARM, for all processors."""
+    from irrun.fast.jit.dot_products import DotProduct
+
+    class SignedForm(DotProduct):
+        offset = 128
+
+        def prepare_data(self, f, data):
+            return self.prepare_weights(f, data ^ -0x7F7F7F80)
+
+    return SignedForm()
+
+
+@pytest.fixture(params=["processor", "signed", "pairs", "portable"])
+def form(request, monkeypatch):
     """Run a test with the form of products that the processor has, and with those of other processors."""
     from irrun.fast.jit.dot_products import use_form
 
-    if request.param == "processor":
+    if request.param == "signed":
+        monkeypatch.setattr("irrun.fast.jit.dot_products._find_vnni", make_signed_form)
+    if request.param in ("processor", "signed"):
         yield request.param
     else:
         with use_form(request.param):

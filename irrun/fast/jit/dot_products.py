@@ -39,6 +39,8 @@ class DotProduct:
     name = "portable"
     #: Whether sums of two products must not exceed i16: see `split_weights`.
     splits_weights = False
+    #: What products subtract from the data. Sums start with the products of this number and the weights.
+    offset = 0
 
     def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:
         """Return the form of a data vector that its products use."""
@@ -107,6 +109,25 @@ class _Vnni(DotProduct):
         return f.call(f"llvm.x86.avx512.vpdpbusd.{32 * sum_.lanes}", sum_.type, sum_, data[0], weights[0])
 
 
+class _Neon(DotProduct):
+    """One instruction of ARM processors, whose operands are both signed."""
+
+    name = "NEON"
+    offset = 128
+
+    def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:
+        """Return the operand, less the offset."""
+        return self.prepare_weights(f, data ^ -0x7F7F7F80)
+
+    def prepare_weights(self, f: Function, weights: Value) -> tuple[Value, ...]:
+        """Return the operand."""
+        return (f.convert("bitcast", weights, f"<{4 * weights.lanes} x i8>"),)
+
+    def add(self, f: Function, sum_: Value, data: tuple[Value, ...], weights: tuple[Value, ...]) -> Value:
+        """Return the sum plus the products."""
+        return f.call("llvm.aarch64.neon.sdot.v4i32.v16i8", sum_.type, sum_, data[0], weights[0])
+
+
 class _Pairs(DotProduct):
     """Products of bytes with saturating i16 sums of two: half as many instructions as the portable form."""
 
@@ -168,6 +189,13 @@ def _find_vnni() -> DotProduct | None:
 
 
 @functools.cache
+def _find_neon() -> DotProduct | None:
+    """Return the form that the processor and this version of LLVM support, or None."""
+    form = _Neon()
+    return form if has_feature("dotprod") and _is_accepted(form) else None
+
+
+@functools.cache
 def _find_pairs() -> DotProduct | None:
     """Return the form that the processor and this version of LLVM support, or None."""
     form = _Pairs()
@@ -196,7 +224,7 @@ def get_dot_product(can_split: bool = False) -> DotProduct:
     Args:
         can_split: Whether the weights can be split.
     """
-    form = None if _forced else _find_vnni()
+    form = None if _forced else _find_vnni() or _find_neon()
     if form is None and can_split and _forced != "portable":
         form = _find_pairs()
     return form or DotProduct()

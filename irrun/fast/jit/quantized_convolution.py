@@ -82,7 +82,8 @@ class QuantizedConvolution:
         self.bias = np.zeros((self.groups, self.padded), np.int32)
         own = np.zeros(self.groups * self.out_channels, np.int32)
         own[: self.channels] = bias
-        self.bias[:, : self.out_channels] = own.reshape(self.groups, self.out_channels)
+        totals = filters.reshape(self.groups, self.out_channels, -1).sum(2, dtype=np.int32)
+        self.bias[:, : self.out_channels] = own.reshape(totals.shape) + self.form.offset * totals
         if self.is_depthwise:
             # All groups are treated as channels of one group; each of its tiles reads its own data.
             self.weights = [np.concatenate(self.weights)]

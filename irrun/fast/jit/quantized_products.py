@@ -165,8 +165,9 @@ class QuantizedProduct:
         order = padded.reshape(-1, tile, self.inner // 4, 4).transpose(0, 2, 1, 3)
         self.weights = np.ascontiguousarray(order).reshape(-1)
         self.bias = np.zeros(len(padded), np.int32)
-        self.bias[: self.columns] = bias
-        self._kernel = _compile_product(get_dot_product())
+        form = get_dot_product()
+        self.bias[: self.columns] = bias + form.offset * codes.sum(1, dtype=np.int32)
+        self._kernel = _compile_product(form)
 
     def make_binding(
         self,
