@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 from irrun.element_types import ELEMENT_TYPES
@@ -15,8 +16,8 @@ from irrun.runtime import lowering
 from irrun.runtime.passes import compressed_weights
 from irrun.threads import use_threads
 
-ov = pytest.importorskip("openvino")
-o = pytest.importorskip("openvino.opset13")
+ov = import_builder()
+o = import_builder("openvino.opset13")
 
 RNG = np.random.default_rng(0)
 F32 = np.float32

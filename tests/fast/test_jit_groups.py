@@ -4,14 +4,15 @@ import importlib.util
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 from fast.harness import run_with_threads
 from irrun.runtime.plan import list_plan
 
-ov = pytest.importorskip("openvino")
-o = pytest.importorskip("openvino.opset13")
-o1 = pytest.importorskip("openvino.opset1")
+ov = import_builder()
+o = import_builder("openvino.opset13")
+o1 = import_builder("openvino.opset1")
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),

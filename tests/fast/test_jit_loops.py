@@ -6,6 +6,7 @@ import importlib.util
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 from irrun.fast.jit import recurrences
@@ -15,8 +16,8 @@ from irrun.fast.jit.compiled_loops import CompiledLoop
 from irrun.inspection.instruments import KernelTimer
 from irrun.limits import MemoryLimitError
 
-ov = pytest.importorskip("openvino")
-o = pytest.importorskip("openvino.opset13")
+ov = import_builder()
+o = import_builder("openvino.opset13")
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),

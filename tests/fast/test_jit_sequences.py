@@ -4,6 +4,7 @@ import importlib.util
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 from fast.harness import list_sequences, run_single_instructions
@@ -12,8 +13,8 @@ from irrun.errors import InputError
 from irrun.fast.jit.sequences import SequenceKernel
 from irrun.inspection.instruments import KernelTimer
 
-ov = pytest.importorskip("openvino")
-o = pytest.importorskip("openvino.opset13")
+ov = import_builder()
+o = import_builder("openvino.opset13")
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),

@@ -8,14 +8,15 @@ import sys
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 from irrun.fast.loops import SequenceLoop, iterate_loop, iterate_tensor_iterator
 from irrun.limits import MemoryLimitError, limit_allocations
 from irrun.runtime.executor import Executor
 
-ov = pytest.importorskip("openvino")
-from openvino import opset13 as ops  # noqa: E402
+ov = import_builder()
+ops = import_builder("openvino.opset13")
 
 F32 = np.float32
 

@@ -6,12 +6,13 @@ import importlib.util
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 from irrun.fast.recurrent import RecurrentSequence
 
-ov = pytest.importorskip("openvino")
-from openvino import opset13 as ops  # noqa: E402
+ov = import_builder()
+ops = import_builder("openvino.opset13")
 
 pytestmark = pytest.mark.usefixtures("own_kernel_cache")
 

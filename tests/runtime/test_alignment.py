@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 from irrun.fast.alignment import _copies, align
@@ -14,8 +15,8 @@ from irrun.fast.packing import RELEASE_INTERVAL, PackedMemory
 from irrun.fast.specialization import CallSite, specialize
 from irrun.ops._support import registry
 
-ov = pytest.importorskip("openvino")
-o = pytest.importorskip("openvino.opset8")
+ov = import_builder()
+o = import_builder("openvino.opset8")
 
 INNER, COLUMNS = 520, 600  # more than MIN_POSTPONED_BYTES
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 from irrun.runtime.lowering import lower
 from irrun.runtime.passes import compressed_weights
 from irrun.runtime.passes.compressed_weights import find_compressed_weights
 
-ov = pytest.importorskip("openvino")
-o = pytest.importorskip("openvino.opset13")
+ov = import_builder()
+o = import_builder("openvino.opset13")
 
 F32 = np.float32
 ROWS, COLUMNS = 160, 128

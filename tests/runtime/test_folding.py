@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 
-ov = pytest.importorskip("openvino")
-o = pytest.importorskip("openvino.opset8")
+ov = import_builder()
+o = import_builder("openvino.opset8")
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 from irrun.ops.pooling import max_pool_1, max_pool_8
 
-ov = pytest.importorskip("openvino")
-o = pytest.importorskip("openvino.opset8")
+ov = import_builder()
+o = import_builder("openvino.opset8")
 
 X = np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype(np.float32)
 WINDOWS = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
 import irrun
 
-ov = pytest.importorskip("openvino")
-o = pytest.importorskip("openvino.opset13")
+ov = import_builder()
+o = import_builder("openvino.opset13")
 
 F32 = np.float32
 RNG = np.random.default_rng(0)
