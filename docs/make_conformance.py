@@ -83,7 +83,7 @@ def format_page(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _format_operations(converted: Sequence[Outcome]) -> Iterator[str]:
-    from irrun.conformance.harness import GENERATORS, load_generators
+    from irrun.conformance.cases import GENERATORS, load_generators
     from irrun.ops._support.registry import list_operations
 
     load_generators()

@@ -61,7 +61,8 @@ def store(folder: Path, name: str, inputs: list[Any]) -> None:
 def list_conformance_models() -> Iterator[tuple[str, Any, list[Any]]]:
     """Yield the models of the conformance tests and their inputs."""
     sys.path.insert(0, str(ROOT / "tests"))
-    from irrun.conformance.harness import GENERATORS, build_model, list_cases, load_generators
+    from irrun.conformance.cases import GENERATORS, list_cases, load_generators
+    from irrun.conformance.harness import build_model
 
     load_generators()
     for operation_type, since in sorted(GENERATORS):

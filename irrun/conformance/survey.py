@@ -16,9 +16,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from irrun.conformance.cases import GENERATORS, Case, list_cases, load_generators
 from irrun.conformance.fault import get_instruction_set
 from irrun.conformance.faults import list_faults
-from irrun.conformance.harness import GENERATORS, Case, list_cases, load_generators
 from irrun.conformance.pool import Pool
 from irrun.conformance.worker import Outcome, Status, Task, WorkerSettings, find_known_faults, format_command, is_unsafe
 from irrun.errors import InputError

@@ -15,16 +15,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from irrun.conformance.cases import Case, list_cases, load_generators
 from irrun.conformance.fault import Oracle
 from irrun.conformance.faults import find_faults
 from irrun.conformance.harness import (
-    Case,
     build_model,
     compare_outputs,
     evaluate,
     get_default_tolerance,
-    list_cases,
-    load_generators,
     run_on_device,
     run_on_irrun,
     write_model,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from irrun.conformance.harness import GENERATORS, load_generators
+from irrun.conformance.cases import GENERATORS, load_generators
 from irrun.ops._support import registry
 from irrun.ops._support.operation import StructuralOperation
 

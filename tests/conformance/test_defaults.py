@@ -21,7 +21,8 @@ pytest.importorskip("openvino")
 
 from fast.harness import make_programs
 
-from irrun.conformance.harness import Case, build_model, from_tensor, list_cases, load_generators
+from irrun.conformance.cases import Case, list_cases, load_generators
+from irrun.conformance.harness import build_model, from_tensor
 from irrun.element_types import ElementType
 from irrun.errors import IrrunError
 from irrun.ops._support.attributes import ATTRIBUTE_ALIASES, Attribute

@@ -17,9 +17,10 @@ pytest.importorskip("openvino")
 import openvino as ov
 
 from conformance.reproduce import GONE, SHOWN, reproduce
+from irrun.conformance.cases import GENERATORS, Case, list_cases, load_generators
 from irrun.conformance.fault import PROCESSORS, Fault, get_instruction_set
 from irrun.conformance.faults import accept_fault, find_faults, list_faults
-from irrun.conformance.harness import GENERATORS, Case, list_cases, load_generators, run_case
+from irrun.conformance.harness import run_case
 
 ROOT = Path(__file__).parents[2]
 FAULTS = list_faults()

@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from irrun.conformance.harness import GENERATORS, Case, list_cases, load_generators, run_case
+from irrun.conformance.cases import GENERATORS, Case, list_cases, load_generators
+from irrun.conformance.harness import run_case
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
 

@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from irrun.conformance.harness import GENERATORS, list_cases, load_generators, run_case
+from irrun.conformance.cases import GENERATORS, list_cases, load_generators
+from irrun.conformance.harness import run_case
 
 load_generators()
 CASES = [

@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("openvino")
 
 import irrun
-from irrun.conformance.harness import GENERATORS, Case, build_model, check_round_trips, list_cases, load_generators
+from irrun.conformance.cases import GENERATORS, Case, list_cases, load_generators
+from irrun.conformance.harness import build_model, check_round_trips
 
 load_generators()
 OPERATIONS = [key for key in sorted(GENERATORS) if key[1]]

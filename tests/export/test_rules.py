@@ -15,7 +15,8 @@ import onnx
 import onnxruntime as ort
 
 import irrun
-from irrun.conformance.harness import GENERATORS, build_model, compare_outputs, list_cases, load_generators
+from irrun.conformance.cases import GENERATORS, list_cases, load_generators
+from irrun.conformance.harness import build_model, compare_outputs
 from irrun.export.rules import find_rule
 from irrun.export.site import RULES
 

@@ -25,7 +25,7 @@ import numpy as np
 
 import irrun
 from fuzz.seeds import Seed, make_seed
-from irrun.conformance.harness import GENERATORS, load_generators
+from irrun.conformance.cases import GENERATORS, load_generators
 from irrun.inspection.peak_memory import RESET, read_peak
 
 __all__ = ["Run", "measure", "survey"]

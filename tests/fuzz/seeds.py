@@ -44,7 +44,7 @@ def list_seeds() -> tuple[Seed, ...]:
 
 def list_operations() -> list[Seed]:
     """Return up to four models of each operation, made from its conformance cases."""
-    from irrun.conformance.harness import GENERATORS, load_generators
+    from irrun.conformance.cases import GENERATORS, load_generators
 
     load_generators()
     seeds: list[Seed] = []

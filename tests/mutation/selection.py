@@ -100,7 +100,7 @@ def list_conformance_tests(path: str, limit: int, rng: random.Random, operations
         rng: Chooses the tests.
         operations: Operations that execute the changed lines, such as "Gather-8".
     """
-    from irrun.conformance.harness import GENERATORS, list_cases, load_generators
+    from irrun.conformance.cases import GENERATORS, list_cases, load_generators
     from irrun.fast.modules import MODULES
     from irrun.ops._support.registry import list_operations
 

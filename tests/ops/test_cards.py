@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from irrun.conformance.harness import GENERATORS, list_cases, load_generators
+from irrun.conformance.cases import GENERATORS, list_cases, load_generators
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.ops._support import registry
 from irrun.ops._support.autoload import load_all

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.elementwise import (
     BFLOAT16,
     F16,
@@ -20,7 +21,6 @@ from irrun.conformance.generators.elementwise import (
     create_sampler,
     generate_unary_cases,
 )
-from irrun.conformance.harness import Case, register_cases
 
 SAMPLER = create_sampler(-8, 8)
 I32, I64 = np.dtype(np.int32), np.dtype(np.int64)

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.elementwise import (
     BFLOAT16,
     F16,
@@ -19,7 +20,6 @@ from irrun.conformance.generators.elementwise import (
     generate_binary_cases,
     generate_unary_cases,
 )
-from irrun.conformance.harness import Case, register_cases
 from irrun.conformance.layers import define_layer
 
 FLOATS = [F16, BFLOAT16, F64]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.elementwise import INTEGERS, SHAPES, create_sampler, generate_binary_cases
-from irrun.conformance.harness import Case, register_cases
 
 BOOL = np.dtype(bool)
 

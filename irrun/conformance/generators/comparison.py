@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.elementwise import (
     BFLOAT16,
     F16,
@@ -16,7 +17,6 @@ from irrun.conformance.generators.elementwise import (
     create_sampler,
     generate_binary_cases,
 )
-from irrun.conformance.harness import Case, register_cases
 
 REPEATED = create_rounding_sampler(create_sampler(-2, 2))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.movement_samples import DTYPES, ExactCase, sample_indices, sample_values
-from irrun.conformance.harness import Case, register_cases
 
 
 @register_cases("Bucketize", since=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from irrun.conformance.harness import Case, register_cases
+from irrun.conformance.cases import Case, register_cases
 
 F32, F16, F64 = np.float32, np.float16, np.float64
 SUMS = (1e-5, 1e-5)  # sums of a few dozen products

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.conformance.harness import Case, register_cases
+from irrun.conformance.cases import Case, register_cases
 
 CORNER = "caffe.PriorBoxParameter.CORNER"
 CENTER = "caffe.PriorBoxParameter.CENTER_SIZE"

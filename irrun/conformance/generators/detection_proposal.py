@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.conformance.harness import Case, register_cases
+from irrun.conformance.cases import Case, register_cases
 
 #: Two units in the last place of coordinates of up to about 100 pixels.
 PIXELS = (4e-6, 1.6e-5)

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from irrun.conformance.harness import Case, register_cases
+from irrun.conformance.cases import Case, register_cases
 
 F32 = np.float32
 

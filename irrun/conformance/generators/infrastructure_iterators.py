@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.infrastructure import F32, create_constant, create_model, create_parameter
-from irrun.conformance.harness import Case, register_cases
 
 
 @register_cases("TensorIterator", since=1)

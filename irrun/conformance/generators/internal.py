@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.conformance.harness import Case, register_cases
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.layers import compute_nodes, define_layer
 
 F32 = np.float32

@@ -6,8 +6,8 @@ from itertools import product
 
 import numpy as np
 
+from irrun.conformance.cases import register_cases
 from irrun.conformance.generators.internal import F32, create_constant, make_case, sample_normal
-from irrun.conformance.harness import register_cases
 from irrun.conformance.layers import compute_nodes
 
 

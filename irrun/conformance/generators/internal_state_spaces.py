@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.conformance.cases import register_cases
 from irrun.conformance.generators.internal import HALF, create_constant, make_case, sample_normal
-from irrun.conformance.harness import register_cases
 from irrun.conformance.layers import compute_nodes
 
 F32, F16, I32 = np.float32, np.float16, np.int32

@@ -6,8 +6,9 @@ from itertools import product
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.internal import F32, make_case, sample_normal
-from irrun.conformance.harness import COMPUTE, Case, build_model, register_cases, run_on_device
+from irrun.conformance.harness import COMPUTE, build_model, run_on_device
 
 
 def pad_rows(rows, length):

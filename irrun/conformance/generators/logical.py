@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.elementwise import EQUAL_SHAPES, NUMPY_SHAPES, PDPD_SHAPES, SHAPES
-from irrun.conformance.harness import Case, register_cases
 
 
 def register_logical(type):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.conformance.cases import register_cases
 from irrun.conformance.generators.movement_samples import DTYPES, ExactCase, make_i64, sample_indices, sample_values
-from irrun.conformance.harness import register_cases
 
 
 @register_cases("Transpose", since=1)

@@ -7,7 +7,7 @@ from functools import partial
 import ml_dtypes
 import numpy as np
 
-from irrun.conformance.harness import Case
+from irrun.conformance.cases import Case
 
 #: A case without tolerance, because data movement does not change values.
 ExactCase = partial(Case, tolerance=(0.0, 0.0))

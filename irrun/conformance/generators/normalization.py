@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from irrun.conformance.harness import Case, register_cases
+from irrun.conformance.cases import Case, register_cases
 
 F32, F16, F64, BF16 = np.float32, np.float16, np.float64, ml_dtypes.bfloat16
 TIGHT = (1e-5, 2e-6)  # sums in a different order, followed by a division

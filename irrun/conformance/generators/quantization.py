@@ -7,7 +7,8 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 
-from irrun.conformance.harness import EXACT, Case, register_cases
+from irrun.conformance.cases import Case, register_cases
+from irrun.conformance.harness import EXACT
 
 F32, F16, BF16 = np.float32, np.float16, ml_dtypes.bfloat16
 FAKE_QUANTIZE = ("plugin-fake-quantize",)

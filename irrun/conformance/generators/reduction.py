@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.elementwise import BFLOAT16, F16, F32, F64, INTEGERS, create_sampler
-from irrun.conformance.harness import Case, register_cases
 
 #: Shapes and axes.
 SHAPES_AND_AXES = [

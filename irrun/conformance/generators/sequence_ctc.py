@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from irrun.conformance.harness import Case, register_cases
+from irrun.conformance.cases import Case, register_cases
 
 F32 = np.float32
 

@@ -7,7 +7,7 @@ from itertools import product
 import ml_dtypes
 import numpy as np
 
-from irrun.conformance.harness import Case, register_cases
+from irrun.conformance.cases import Case, register_cases
 
 VALUES = [
     np.float32,

@@ -7,7 +7,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 
-from irrun.conformance.harness import Case, register_cases
+from irrun.conformance.cases import Case, register_cases
 
 BF16 = ml_dtypes.bfloat16
 

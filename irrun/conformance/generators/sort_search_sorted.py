@@ -6,8 +6,8 @@ from itertools import product
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.movement_samples import DTYPES
-from irrun.conformance.harness import Case, register_cases
 
 
 @register_cases("SearchSorted", since=15)

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from irrun.conformance.harness import Case, register_cases
+from irrun.conformance.cases import Case, register_cases
 
 FLOATS: list[type] = [np.float32, np.float16, np.float64]
 INTEGERS: list[type] = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]

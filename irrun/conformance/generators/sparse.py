@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.movement_samples import make_i64, sample_indices
-from irrun.conformance.harness import Case, register_cases
 
 # Model.evaluate does not implement any of these operations.
 TABLES = [(5, 2), (4, 3, 2), (6,), (3, 2, 1, 2)]

@@ -6,8 +6,9 @@ import itertools
 
 import numpy as np
 
+from irrun.conformance.cases import Case, register_cases
 from irrun.conformance.generators.elementwise import SHAPES
-from irrun.conformance.harness import EXACT, Case, register_cases
+from irrun.conformance.harness import EXACT
 from irrun.element_types import ELEMENT_TYPES
 from irrun.packing import pack
 
