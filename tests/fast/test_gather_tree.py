@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pytest
 from ir_text import layer, net, port, write
@@ -36,6 +38,59 @@ def test_gather_tree(tmp_path, shape, type):
             np.array(0, dtype),
         ]
         np.testing.assert_array_equal(fast(inputs)[0], plain(inputs)[0])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+@pytest.mark.usefixtures("own_kernel_cache")
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_compiled_paths(tmp_path, dtype):
+    from irrun.fast.jit.beams import GatherTreeKernel
+
+    path = write_model(tmp_path, np.dtype(dtype).name.replace("int", "i"))
+    fast, plain = irrun.compile_model(path, jit=True), irrun.compile_model(path, optimize=False)
+    (instruction,) = fast._fast_program.instructions
+    assert isinstance(instruction.kernel, GatherTreeKernel)
+    assert instruction.description == "compiled: paths of all beams"
+    rng = np.random.default_rng(7)
+    for time, batch, beams in [(1, 1, 1), (9, 1, 4), (5, 3, 2), (60, 2, 5), (7, 3, 12), (3, 0, 2), (0, 1, 2)]:
+        for end, lengths in (
+            (99, np.full(batch, time)),
+            (3, np.full(batch, time)),
+            (3, rng.integers(-2, time + 3, batch)),
+            (-4, rng.integers(0, time + 3, batch)),
+        ):
+            ids, parents = rng.integers(-9, 9, (2 * time, batch, beams)), rng.integers(0, beams, (beams, time, batch))
+            parents[:, :1] = 99  # not used
+            turned = parents.astype(dtype).transpose(1, 2, 0)
+            inputs = [ids.astype(dtype)[::2], turned, lengths.astype(dtype), np.array(end, dtype)]
+            for arguments in (inputs, [x.copy() for x in inputs]):
+                expected = plain(arguments)[0]
+                for _ in range(2):
+                    np.testing.assert_array_equal(fast(arguments)[0], expected)
+
+
+def compute(compiled, inputs):
+    """Return the bytes of the output, or the message of the error."""
+    try:
+        return compiled(inputs)[0].tobytes()
+    except irrun.IrrunError as error:
+        return str(error)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+@pytest.mark.usefixtures("own_kernel_cache")
+@pytest.mark.falls_back
+def test_errors_of_compiled_paths(tmp_path):
+    path = write_model(tmp_path, "i64")
+    fast, plain = irrun.compile_model(path, jit=True), irrun.compile_model(path, optimize=False)
+    for row in range(6):
+        for batch in range(3):
+            for value in (-1, 4, 1 << 40):
+                inputs = make_beams(row, dtype=np.int64)
+                inputs[1][row, batch, 2] = value
+                assert compute(fast, inputs) == compute(plain, inputs)
+    with pytest.raises(irrun.IrrunError, match="max_seq_len has shape"):
+        fast([*inputs[:2], inputs[2][:2], inputs[3]])
 
 
 @pytest.mark.falls_back

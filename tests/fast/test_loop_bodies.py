@@ -247,8 +247,8 @@ def make_sequence(outputs, *, has_trip_count=False, inputs=None):
 def test_sequences_of_results_with_changing_layouts():
     """The results of a step have other strides, other owners or another type than in the first run."""
     functions = itertools.cycle((
-        np.array,
-        np.asfortranarray,
+        lambda x: np.array(x),
+        lambda x: np.asfortranarray(x),
         lambda x: np.repeat(x, 2, axis=0)[::2],
         lambda x: x.astype(np.float64),
         lambda x: np.array(x)[::-1],

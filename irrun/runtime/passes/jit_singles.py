@@ -172,6 +172,26 @@ def convert_mask_before(compilation: Compilation, attention: Instruction) -> Ins
     return replace(attention, inputs=(*attention.inputs[:3], converted, *attention.inputs[4:]))
 
 
+@replaces("GatherTree")
+def replace_gather_tree(compilation: Compilation, number: int) -> None:
+    """Replace GatherTree of integers."""
+    from irrun.fast.jit.beams import ELEMENT_BITS, GatherTreeKernel, compile_paths
+
+    instruction = compilation.instructions[number]
+    ports = [compilation.view.ports.get(slot) for slot in (*instruction.outputs, *instruction.inputs)]
+    dtype = next((x.element_type.dtype for x in ports if x is not None and x.element_type is not None), None)
+    if dtype not in ELEMENT_BITS or ABSENT in instruction.inputs:
+        return
+    try:
+        kernel = GatherTreeKernel(make_site(compilation.program, instruction, compilation.packed))
+    except REFUSALS as error:
+        compilation.program.refusals.append(Refusal(instruction.layer.name, "compile", str(error)))
+        return
+    compile_paths(ELEMENT_BITS[dtype])
+    inputs = tuple(slot for slot in instruction.inputs if compilation.view.get_constant(slot) is None)
+    compilation.replace([number], kernel, inputs)
+
+
 @replaces("LSTMCell", "GRUCell", "RNNCell", "AUGRUCell")
 def replace_cell(compilation: Compilation, number: int) -> None:
     """Replace a recurrent cell with constant weights."""
