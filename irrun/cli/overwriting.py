@@ -32,7 +32,7 @@ def note_sources(ctx: click.Context, paths: tuple[Path, ...]) -> None:
 
 
 def find_sources(ctx: click.Context) -> list[str | Path | int]:
-    """Return the files that the arguments of a command may name as inputs, some of which may not exist.
+    """Return the files that the arguments of a command may name as inputs; some may not exist.
 
     Args:
         ctx: The context of the command, with its arguments.

@@ -95,7 +95,7 @@ class ProgressLine:
                     setattr(sys, name, guard.stream)
 
     def write(self, stream: TextIO, text: str) -> int:
-        """Write other output to the terminal, in place of the line.
+        """Write other output to the terminal, instead of the line.
 
         Args:
             stream: The stream that it is printed to.

@@ -93,7 +93,7 @@ class _Column:
 
     @property
     def limits(self) -> list[int]:
-        """The widths to which the column is narrowed, one after another."""
+        """The widths to which the column is narrowed, step by step."""
         words = max((measure_width(word) for word in self.title.split()), default=0)
         title = max([words, *map(measure_width, self.cells)])  # the title is wrapped
         if self.kind == "name":

@@ -59,7 +59,7 @@ class Fault:
         name: Its name in cases, and its anchor on the page.
         title: The fault, as a heading.
         oracle: The implementation.
-        text: Which operations and values are concerned, and what is expected.
+        text: The operations and values concerned, and the expectation.
         code: Python code that sets `actual` and `expected` after PRELUDE.
         actual: The value of `actual` as Python code, or what happens instead in words.
         processors: The processors that show it.

@@ -224,7 +224,7 @@ def _describe_processor() -> str:
 
 
 def _name(key: Key) -> str:
-    """Return the name of an operation; those outside the numbered opsets have no version."""
+    """Return the name of an operation, without a version outside the numbered opsets."""
     return f"{key[0]}-{key[1] or 'internal'}"
 
 

@@ -145,7 +145,7 @@ def _run(task: Task, number: int, case: Case, connection: Connection, device: st
     connection.send(("irrun", number))
     try:
         model = build_model(task.type, task.since, case)
-    except Exception as error:  # what OpenVINO raises has no common class
+    except Exception as error:  # OpenVINO's exceptions have no common class
         return Outcome(number, "refused", f"not built: {_shorten(error)}")
     values = case.parameter_values
     with write_model(model) as path:

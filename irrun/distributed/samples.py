@@ -146,7 +146,7 @@ def find_source(text: str) -> Source:
     A link to a missing file is a sample too: it cannot be read, but other samples keep their rows.
 
     Raises:
-        InputError: There are no samples.
+        InputError: The source contains no samples.
     """
     path = Path(text)
     if os.path.isdir(text) and path.suffix != ".zarr":

@@ -49,7 +49,7 @@ def _find_block(text: str, label: str) -> str:
     """Return the block of a PEM file with a label.
 
     Raises:
-        ValueError: There is no such block.
+        ValueError: The block does not exist.
     """
     block = re.search(f"-----BEGIN {label}-----.*?-----END {label}-----\n", text, re.DOTALL)
     if block is None:

@@ -398,7 +398,7 @@ def _choose_type(operation: str, variable: str, element_type: ElementType, schem
     """Return the type that a node computes in.
 
     Raises:
-        UnsupportedError: There is no such type.
+        UnsupportedError: The type does not exist.
     """
     if variable in _TENSOR_TYPES:
         return _TENSOR_TYPES[variable]

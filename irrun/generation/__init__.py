@@ -1,4 +1,4 @@
-"""Text generation with the folders that optimum-intel exports: tokenizer, language model and detokenizer."""
+"""Text generation with folders exported by optimum-intel: tokenizer, language model and detokenizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beam search with groups, with OpenVINO GenAI's order and scores."""
+"""Beam search with groups, in the order and with the scores of OpenVINO GenAI."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _extend(
 
 
 def _is_done(group: _Group, config: GenerationConfig, limit: int) -> bool:
-    """Return whether no beam can still beat the finished ones."""
+    """Return whether no beam can beat the finished beams any more."""
     if len(group.finished) < config.num_beams // config.num_beam_groups:
         return False
     if config.stop_criteria == "early":

@@ -22,7 +22,7 @@ class ChatFormat:
         tokenizer: Its tokenizer. Its file may contain the template, too.
 
     Raises:
-        InputError: There is no template, or a file is damaged.
+        InputError: The folder has no template, or a file is damaged.
     """
 
     def __init__(self, folder: Path, tokenizer: TextTokenizer) -> None:

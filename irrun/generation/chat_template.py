@@ -38,7 +38,7 @@ def render_chat(
         template: A Jinja template.
         messages: Messages such as `{"role": "user", "content": "Hello"}`.
         add_generation_prompt: Whether to append the prefix of an answer.
-        variables: Further variables, such as "bos_token".
+        variables: Additional variables, such as "bos_token".
 
     Raises:
         ChatTemplateError: See the class.
@@ -76,7 +76,7 @@ class _Renderer:
         """Return the answer to a request.
 
         Raises:
-            ChatTemplateError: There is no answer within the time limit, or the process cannot start.
+            ChatTemplateError: No answer arrives within the time limit, or the process cannot start.
             TimeLimitError: The run exceeds its time limit.
         """
         check_time()

@@ -1,4 +1,4 @@
-"""How tokens are chosen, and when a text ends."""
+"""Options for choosing tokens and ending texts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GenerationConfig:
     Attributes:
         max_new_tokens: Maximum number of new tokens; None for the limit of `max_length`.
         max_length: Maximum number of tokens of prompt and text together; None for no limit.
-        min_new_tokens: Minimum number of new tokens; no token ends the text before.
+        min_new_tokens: Minimum number of new tokens; before that, no token ends the text.
         do_sample: Whether to sample tokens; otherwise, the most probable token is chosen.
         temperature: Divisor of scores before sampling.
         top_k: Sample from this number of most probable tokens; 0 for all.
@@ -39,17 +39,18 @@ class GenerationConfig:
         frequency_penalty: Subtracted for each occurrence of a token in the text.
         stop_strings: Texts that end the generation.
         include_stop_str_in_output: Whether the result includes the stop string.
-        stop_token_ids: Tokens that end the generation, besides `eos_token_id`.
+        stop_token_ids: Tokens that end the generation, in addition to `eos_token_id`.
         eos_token_id: The token that ends a text; None if there is none.
-        ignore_eos: Whether `eos_token_id` and `stop_token_ids` do not end the text. In beam search they always do.
+        ignore_eos: Whether to continue after `eos_token_id` and `stop_token_ids`. In beam search, they always end a
+            text.
         num_return_sequences: Number of texts for each prompt.
         num_beams: Number of beams; 1 for no beam search.
         num_beam_groups: Number of groups of beams.
         diversity_penalty: Subtracted from the score of a token for each beam of an earlier group that chose it.
-        length_penalty: Scores of texts are divided by their length to the power of this.
+        length_penalty: Scores of texts are divided by their length to the power of this number.
         no_repeat_ngram_size: Beam search never repeats a sequence of this many tokens; 0 for no limit.
-        stop_criteria: Beam search ends when there are enough texts ("early"), when a better one is unlikely
-            ("heuristic"), or when none is possible ("never").
+        stop_criteria: Beam search ends when there are enough texts ("early"), when a better text is unlikely
+            ("heuristic"), or when a better text is impossible ("never").
         echo: Whether the result begins with the prompt.
         rng_seed: The seed for sampling.
     """

@@ -32,8 +32,8 @@ PAST, PRESENT = "past_key_values", "present"
 class Decoder:
     """One or several texts, continued by a language model.
 
-    Its cache is in variables, or in the inputs `past_key_values...` that the outputs `present...` continue. A model
-    with neither gets all tokens in each run.
+    The cache of the model is in variables, or in the inputs `past_key_values...` that the outputs `present...`
+    continue. Without a cache, the model gets all tokens in each run.
 
     Args:
         compiled: A model from `compile_language_model`.
@@ -114,7 +114,7 @@ class Decoder:
             **self._cache,
         }
         inputs = {name: _convert(values[name], spec) for name, spec in self._specs.items()}
-        self._cache = dict.fromkeys(self._cache, np.empty(0))  # only the inputs hold the values that the run replaces
+        self._cache = dict.fromkeys(self._cache, np.empty(0))  # only `inputs` refers to the values that the run replaces
         del values
         outputs = self._request.infer(inputs, observers=self.observers, timeout=self._timeout)
         self._cache = {name: outputs[PRESENT + name.removeprefix(PAST)] for name in self._cache}

@@ -19,7 +19,7 @@ __all__ = ["POOLING_TYPES", "EmbeddingConfig", "TextEmbedder", "embed"]
 
 Array = np.ndarray[Any, Any]
 
-#: How the vectors of a text's tokens are combined into one.
+#: Ways to combine the vectors of a text's tokens into one vector.
 POOLING_TYPES = ("cls", "mean", "last_token")
 #: Names of an embedding model's inputs, and of its output, the vectors of tokens.
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -110,7 +110,7 @@ class TextEmbedder:
             texts: The texts; `embed_instruction` is put before each.
 
         Raises:
-            InputError: There are no texts.
+            InputError: `texts` is empty.
             IrrunError: A layer failed.
         """
         return self.embed(texts, self.config.embed_instruction)
@@ -135,7 +135,7 @@ class TextEmbedder:
             instruction: Prefix of each text.
 
         Raises:
-            InputError: There are no texts.
+            InputError: `texts` is empty.
             IrrunError: A layer failed.
         """
         if not texts:

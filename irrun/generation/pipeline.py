@@ -32,7 +32,7 @@ __all__ = ["GeneratedText", "TextGenerator", "count_overlap", "generate"]
 MODELS = ("openvino_language_model.xml", "openvino_model.xml", "model.xml")
 #: The replacement of an incomplete character, which the next token may complete.
 INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
-#: Number of tokens decoded together with the next one, and number above which the oldest are dropped.
+#: Number of tokens decoded together with the next token, and number above which the oldest tokens are dropped.
 CONTEXT, MAX_CONTEXT = 8, 32
 
 
@@ -46,7 +46,7 @@ class GeneratedText:
     Attributes:
         prompt: The prompt.
         text: The text.
-        tokens: The tokens, including the one that ended the text.
+        tokens: The tokens, including the token that ended the text.
         prompt_tokens: The number of tokens of the prompt.
         reason: Why the text ended: "stop" (a token or a stop string) or "length".
         first_seconds: Seconds until the first token.
@@ -231,7 +231,7 @@ class _Sequence:
 
 
 class _Writer:
-    """Passes on parts of a text as soon as no later token can change them.
+    """Streams parts of a text as soon as no later token can change them.
 
     Args:
         generator: Decodes tokens.
@@ -254,7 +254,7 @@ class _Writer:
         self._pass_on(self._prefix)
 
     def write(self, token: int) -> bool:
-        """Pass on the new part, and return whether the text ends."""
+        """Stream the new part, and return whether the text ends."""
         if self._streamer is None and not self._stops:
             return False
         before = len(self._parts.text)
@@ -270,7 +270,7 @@ class _Writer:
         return not known.endswith(INCOMPLETE) and self._pass_on(self._prefix + known)
 
     def finish(self, tokens: Sequence[int]) -> str:
-        """Pass on the rest, and return the whole text."""
+        """Stream the rest, and return the whole text."""
         text = self._prefix + (self._decode(tokens) if self._stopped is None else self._stopped)
         self._pass_on(text)
         return text
@@ -317,7 +317,7 @@ def _sample(
         config: The options.
         prompt: The tokens of the prompt.
         scores: Scores of the first token, f32 of shape [1, vocabulary].
-        decoder: Computes further scores.
+        decoder: Computes the scores of later tokens.
     """
     sampler = Sampler(config, prompt)
     limit = config.count_tokens(len(prompt))

@@ -49,7 +49,7 @@ class Sampler:
         Args:
             scores: f32 of shape [vocabulary].
             length: The current number of tokens in each text.
-            count: How many tokens to choose.
+            count: The number of tokens to choose.
         """
         scores = self._penalize(np.array(scores, np.float32), length)
         chosen = [self._draw(scores) if self._config.do_sample else (int(scores.argmax()), 0.0) for _ in range(count)]

@@ -35,7 +35,7 @@ def read_sound(path: str | os.PathLike[str], rate: int = RATE) -> Array:
     """Read a WAV file with 8, 16, 24 or 32-bit PCM samples as one channel.
 
     Channels are averaged. A file with another sampling rate is resampled in the frequency domain: frequencies that the
-    new rate cannot represent are removed, the others stay as they are.
+    new rate cannot represent are removed, and all others stay unchanged.
 
     Args:
         path: The path.

@@ -37,7 +37,7 @@ def find_file(folder: Path, *names: str) -> Path:
         names: Names of files.
 
     Raises:
-        InputError: There is no such folder or file.
+        InputError: The folder or file does not exist.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; expected a folder with {' or '.join(names)}")
@@ -54,9 +54,9 @@ class TokenizerOptions:
     Attributes:
         add_special_tokens: Whether tokens such as [CLS] and [SEP] are added.
         truncation: Whether texts are truncated to `max_length`.
-        max_length: Maximum number of tokens; None for the tokenizer's own limit.
+        max_length: Maximum number of tokens; None for the limit of the tokenizer.
         pad_to_max_length: Whether shorter texts are padded to `max_length`.
-        padding_side: "left" or "right"; None for the tokenizer's own side.
+        padding_side: "left" or "right"; None for the side of the tokenizer.
     """
 
     add_special_tokens: bool = True
@@ -146,7 +146,7 @@ class TextTokenizer:
             pairs: The second text of each pair.
 
         Raises:
-            InputError: There is no tokenizer, or it does not support pairs.
+            InputError: The folder has no tokenizer, or it does not support pairs.
             IrrunError: A layer failed.
         """
         if self.tokenizer is None:
@@ -170,7 +170,7 @@ class TextTokenizer:
             skip_special_tokens: Whether to omit special tokens.
 
         Raises:
-            InputError: There is no detokenizer.
+            InputError: The folder has no detokenizer.
             IrrunError: A layer failed.
         """
         if self.detokenizer is None:

@@ -1,4 +1,4 @@
-"""Speech as text, by Whisper: an encoder of features, and a decoder that continues forced tokens."""
+"""Transcription of speech by Whisper: an encoder of features, and a decoder that continues forced tokens."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TranscriptionConfig:
         task: "transcribe", or "translate" for English text.
         return_timestamps: Whether the text is divided into segments with times.
         initial_prompt: A text placed before the speech, such as the spelling of names.
-        hotwords: The same, for every window of a long recording.
+        hotwords: A text placed before the speech in every window of a long recording.
         decoder_start_token_id: The first token of a text.
         transcribe_token_id: The token of the task "transcribe".
         translate_token_id: The token of the task "translate".
@@ -52,7 +52,7 @@ class TranscriptionConfig:
         max_initial_timestamp_index: Maximum first timestamp, in steps of 0.02 s.
         is_multilingual: Whether the model supports several languages and tasks.
         lang_to_id: The tokens of languages, such as "<|en|>".
-        generation: How tokens are chosen.
+        generation: Options for choosing tokens.
     """
 
     language: str | None = None
@@ -402,7 +402,7 @@ class SpeechRecognizer:
         with np.errstate(invalid="ignore"):  # all tokens may be suppressed
             exponentials = np.exp(scores - scores.max())
         if exponentials[begin:].sum(dtype=np.float32) > exponentials[:begin].max():
-            scores[:begin] = -np.inf  # a time is more probable than any text
+            scores[:begin] = -np.inf  # a timestamp is more probable than any text
 
     def _check_tokens(self, tokens: Any, scores: Array) -> None:
         wrong = [token for token in tokens if not 0 <= token < len(scores)]
@@ -481,7 +481,7 @@ def transcribe(
 
 
 class _Writer:
-    """Passes on parts of a text as soon as no later token can change them.
+    """Streams parts of a text as soon as no later token can change them.
 
     Args:
         recognizer: Decodes tokens.
@@ -494,13 +494,13 @@ class _Writer:
         self._written = 0
 
     def __call__(self, tokens: Sequence[int]) -> bool:
-        """Pass on the text that new tokens add, and return whether the text ends."""
+        """Stream the text that new tokens add, and return whether the text ends."""
         self._tokens += tokens
         text = self._recognizer.decode(self._tokens)
         return not text.endswith(INCOMPLETE) and self.finish(text)
 
     def finish(self, text: str) -> bool:
-        """Pass on the rest of a text, and return whether the text ends."""
+        """Stream the rest of a text, and return whether the text ends."""
         part, self._written = text[self._written :], max(self._written, len(text))
         return bool(part) and self._streamer(part) is True
 

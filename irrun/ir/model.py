@@ -172,7 +172,7 @@ class Model:
             key: Its position or one of its names.
 
         Raises:
-            ModelError: There is no such input.
+            ModelError: The input does not exist.
         """
         return _get_tensor(self.inputs, key, "input")
 
@@ -183,7 +183,7 @@ class Model:
             key: Its position or one of its names.
 
         Raises:
-            ModelError: There is no such output.
+            ModelError: The output does not exist.
         """
         return _get_tensor(self.outputs, key, "output")
 

@@ -99,7 +99,7 @@ class Value(Operators):
         """Return a dimension; None if it is dynamic.
 
         Raises:
-            ModelError: There is no such axis.
+            ModelError: The axis does not exist.
         """
         if self.known.shape is not None:
             check_axis(axis, len(self.known.shape))

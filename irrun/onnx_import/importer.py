@@ -299,7 +299,7 @@ def _normalize(domain: str) -> str:
 
 
 def _get_name(node: Any) -> str:
-    """Return the name of a node: its own, else the name of its first output."""
+    """Return the name of a node; if it has none, the name of its first output."""
     return str(node.name or next((o for o in node.output if o), ""))
 
 

@@ -14,7 +14,7 @@ from irrun.onnx_import.types import get_element_type
 
 __all__ = ["Item", "Node", "Rule", "find_rule", "list_rules", "translate"]
 
-#: The value of a name of ONNX: a tensor, a sequence of a known length, or an optional without a value.
+#: The value of an ONNX name: a tensor, a sequence of known length, or an optional without a value.
 Item: TypeAlias = "Value | list[Value] | None"
 
 
@@ -100,7 +100,7 @@ class Node:
         """All inputs of a variadic operator.
 
         Raises:
-            ModelError: There are no inputs.
+            ModelError: The node has no inputs.
         """
         if not self.items:
             raise ModelError("the inputs are missing")

@@ -58,7 +58,7 @@ class CompiledModel:
             for port, alias in zip(ports, aliases, strict=True)
         }
         self._infer_request: InferRequest | None = None
-        #: The threads of each process: after a fork, the child process has none of them.
+        #: The threads of each process: a forked child process does not have them.
         self._executors: dict[int, ThreadPoolExecutor] = {}
 
     @property
@@ -120,7 +120,7 @@ class CompiledModel:
         """Return an input by index or tensor name; without arguments, the only one.
 
         Raises:
-            RuntimeError: There is no such input.
+            RuntimeError: The input does not exist.
         """
         return self._get_port(self._inputs, index if tensor_name is None else tensor_name, "Input", "input")
 
@@ -128,7 +128,7 @@ class CompiledModel:
         """Return an output by index or tensor name; without arguments, the only one.
 
         Raises:
-            RuntimeError: There is no such output.
+            RuntimeError: The output does not exist.
         """
         return self._get_port(self._outputs, index if tensor_name is None else tensor_name, "Output", "output")
 

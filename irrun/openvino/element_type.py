@@ -293,7 +293,7 @@ def to_element_type(value: Any) -> ElementType | None:
         value: A `Type`, the name of an element type, or what `np.dtype` accepts.
 
     Raises:
-        RuntimeError: There is no such element type.
+        RuntimeError: The element type does not exist.
     """
     if isinstance(value, Type):
         return value._element_type

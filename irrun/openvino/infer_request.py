@@ -334,7 +334,7 @@ class InferRequest:
         """Return the tensor of an input or output by name or port.
 
         Raises:
-            RuntimeError: There is no such port, or several tensors were set for it.
+            RuntimeError: The port does not exist, or several tensors were set for it.
         """
         port = self._find(name_or_port)
         if port in self._batches:

@@ -132,7 +132,7 @@ class Model(Named, ModelPorts):
         return graph_conversion.sort_nodes(reversed(roots))
 
     def get_ops(self) -> list[Node]:
-        """Return all nodes in the order in which OpenVINO finds them, from the results upwards."""
+        """Return all nodes in OpenVINO's order, which starts at the results."""
         pending = [*self._results, *self._sinks, *self._parameters]
         found: dict[int, Node] = {}
         while pending:
@@ -143,7 +143,7 @@ class Model(Named, ModelPorts):
         return list(found.values())
 
     def get_variables(self) -> list[Variable]:
-        """Return the variables of ReadValue nodes, and those that were added."""
+        """Return the variables of ReadValue nodes, and added variables."""
         found = {}
         for node in self.get_ordered_ops():
             if node._type == "ReadValue":
@@ -185,7 +185,7 @@ class Model(Named, ModelPorts):
             The outputs of the model.
 
         Raises:
-            RuntimeError: There is no such value.
+            RuntimeError: The value does not exist.
         """
         is_pair = isinstance(outputs, tuple) and len(outputs) == 2 and isinstance(outputs[1], int)
         items = [outputs] if is_pair or not isinstance(outputs, (list, tuple)) else outputs
@@ -321,7 +321,7 @@ class Model(Named, ModelPorts):
             An `OVAny` with the value; without a path, a mapping.
 
         Raises:
-            RuntimeError: There is no such value.
+            RuntimeError: The value does not exist.
         """
         if path is None:
             return self.rt_info

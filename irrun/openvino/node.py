@@ -124,7 +124,7 @@ class Node(ConstantValue, NodeData):
         """Return an input.
 
         Raises:
-            RuntimeError: There is no such input.
+            RuntimeError: The input does not exist.
         """
         if not 0 <= input_index < len(self._sources):
             raise RuntimeError(f"node {self!r} has no input {input_index}, it has {len(self._sources)}")
@@ -333,7 +333,7 @@ def create_node(
         name: The friendly name.
 
     Raises:
-        RuntimeError: There is no such operation, or the arguments do not fit it.
+        RuntimeError: The operation does not exist, or the arguments do not fit it.
     """
     operation = _find_registered(node_type, version)
     converted = convert_attributes(operation, attributes or {})
@@ -354,7 +354,7 @@ def make_unconnected_node(node_type: str, version: str) -> Node:
     """Create a node without inputs. Its outputs are inferred once it has inputs.
 
     Raises:
-        RuntimeError: There is no such operation.
+        RuntimeError: The operation does not exist.
     """
     node = Node(_find_registered(node_type, version).type, version)
     node._ports = []

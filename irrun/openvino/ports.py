@@ -122,7 +122,7 @@ class NodeData(Named):
             source._node._consumers[self._id] = self
 
     def _get_port(self, index: int) -> PortData:
-        """Return what is known about an output. A Result shares the data of its source."""
+        """Return the facts about an output. A Result shares the data of its source."""
         if self._type == "Result" and self._sources and self._sources[0] is not None:
             return self._sources[0]._data
         return self._ports[index]

@@ -41,7 +41,7 @@ def save_model(model: Model, output_model: str | os.PathLike[str], compress_to_f
 def serialize(
     model: Model, xml_path: str | os.PathLike[str], bin_path: str | os.PathLike[str] = "", version: str = "UNSPECIFIED"
 ) -> None:
-    """Write a model as IR v11, without a change of its constants.
+    """Write a model as IR v11, with unchanged constants.
 
     Args:
         model: The model.

@@ -31,7 +31,7 @@ def export_module(module: Any, example_input: Any) -> bytes:
         example_input: A tensor, several, or tensors by the names of arguments.
 
     Raises:
-        RuntimeError: There is no example, the module is an exported program, or PyTorch cannot export it.
+        RuntimeError: `example_input` is missing, the module is an exported program, or PyTorch cannot export it.
     """
     import torch
 

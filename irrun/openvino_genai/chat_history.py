@@ -42,7 +42,7 @@ class ChatHistory:
         """Remove and return the last message.
 
         Raises:
-            IndexError: There are no messages.
+            IndexError: The history is empty.
         """
         if not self._messages:
             raise IndexError("Cannot pop from an empty chat history")

@@ -106,7 +106,7 @@ class Tokenizer:
             prompts_1: The first argument, if `prompts_2` is given.
 
         Raises:
-            RuntimeError: There is no tokenizer, or it does not support pairs.
+            RuntimeError: The folder has no tokenizer, or it does not support pairs.
             TypeError: An argument has a wrong type.
         """
         if isinstance(prompts_2, bool):  # positional arguments without second texts
@@ -130,7 +130,7 @@ class Tokenizer:
             skip_special_tokens: Whether to omit special tokens.
 
         Raises:
-            RuntimeError: There is no detokenizer.
+            RuntimeError: The folder has no detokenizer.
         """
         if isinstance(tokens, Tensor):
             return self._tokenizer.decode(tokens.data, skip_special_tokens=skip_special_tokens)
@@ -160,7 +160,7 @@ class Tokenizer:
             extra_context: Further variables; None for the history's variables.
 
         Raises:
-            RuntimeError: There is no template, or it failed.
+            RuntimeError: The tokenizer has no template, or it failed.
         """
         if not isinstance(history, ChatHistory):
             history = ChatHistory(history)

@@ -105,7 +105,7 @@ def convert_promote_types_14(
         Both inputs, in their shapes and the common type.
 
     Raises:
-        InputError: There is no common type, or no safe one and `promote_unsafe` is false, or there are no
+        InputError: No common type exists, or no safe one and `promote_unsafe` is false, or there are no
             rules for one of the types.
 
     Spec:

@@ -1,7 +1,7 @@
 """Patterns for ASCII texts, which the standard library matches faster than the package `regex`.
 
-The standard library has no time limit. A pattern is therefore converted only if matching time is bounded by a
-power of the text length, and used only for texts that are short enough.
+The standard library has no time limit. A pattern is therefore converted only if a power of the text length bounds the
+matching time, and used only for texts that are short enough.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class _Group:
 
 
 class _Starts:
-    """Collects the possible first characters of matches, to skip quickly where there is none."""
+    """Collects the possible first characters of matches, so that other positions are skipped quickly."""
 
     def __init__(self) -> None:
         self._groups = [_Group()]

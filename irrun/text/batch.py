@@ -71,7 +71,7 @@ class Batch:
 
 
 def join_batch(begins: Array, ends: Array, chars: Array) -> Batch | None:
-    """Return strings as one text; None if one of them is not valid UTF-8, or if they are few and short.
+    """Return strings as one text; None if a string is not valid UTF-8, or if strings are few and short.
 
     Args:
         begins: The start of each string in `chars`, any shape.

@@ -57,7 +57,7 @@ class BytePairEncoder(WordEncoder):
         byte_fallback: Whether tokens such as `<0x0A>` represent bytes without a token.
 
     Raises:
-        InputError: The vocabulary lacks a part of a pair, or its merged token.
+        InputError: The vocabulary does not contain a part of a pair, or its merged token.
     """
 
     def __init__(
@@ -343,7 +343,7 @@ def _find_ids(
     """Return the ids of tokens, i64.
 
     Raises:
-        InputError: The vocabulary lacks a token.
+        InputError: The vocabulary does not contain a token.
     """
     ids = list(map(vocabulary.get, tokens))
     if None in ids:
@@ -357,7 +357,7 @@ def _find_ids(
 
 
 def _find_defined(vocabulary: dict[bytes, int], token: bytes) -> int | None:
-    """Return the id of a token; None if the vocabulary lacks it or its id is -1."""
+    """Return the id of a token; None if the vocabulary does not contain it or its id is -1."""
     value = vocabulary.get(token, -1)
     return None if value == -1 else value
 
@@ -424,7 +424,7 @@ def _find_borders(
 
 
 def _group(symbols: Array, others: Array) -> dict[int, list[int]]:
-    """Return the symbols that equal others, directly or transitively, each with all of its equals."""
+    """Return the symbols that are equal to others, directly or transitively, each with all equal symbols."""
     groups: dict[int, list[int]] = {}
     differ = symbols != others
     for pair in set(zip(symbols[differ].tolist(), others[differ].tolist(), strict=True)):

@@ -141,7 +141,7 @@ def get_normalizer(
         escapes_spaces: See `Normalizer`.
 
     Raises:
-        InputError: There is no such form.
+        InputError: The form does not exist.
     """
     name = form.lower()
     key = name + " casefold" * folds_case if name != "identity" else "casefold" if folds_case else ""

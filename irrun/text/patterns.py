@@ -4,7 +4,7 @@ OpenVINO Tokenizers compiles patterns by PCRE2 for UTF-8 with Unicode properties
 meaning of `\w`, `\s`, `\b`, POSIX classes and scripts, options inside a pattern, names of properties, `{` as fuzzy
 matching, and the version of Unicode. A pattern that PCRE2 does not compile matches nothing.
 
-These differences remain: recursion, conditions, and references to a group inside of it are refused, `\X` keeps
+These differences remain: recursion, conditions, and references to a group inside of it are rejected, `\X` keeps
 conjuncts of Indic scripts together, and `[:upper:]` matches any case if case is ignored.
 """
 
@@ -95,7 +95,7 @@ class Pattern:
 
         Raises:
             TimeLimitError: The search takes longer than the time limit.
-            InputError: There is no time limit, and the search takes more than a minute.
+            InputError: The run has no time limit, and the search takes more than a minute.
         """
         if self.compiled is None:
             return
@@ -108,7 +108,7 @@ class Pattern:
             self.refuse()
 
     def find_all(self, text: str) -> Iterator[Any]:
-        """Return the matches in a text, including those after empty ones.
+        """Return the matches in a text, including matches after empty ones.
 
         Raises:
             TimeoutError: A search takes too long; see `refuse`.
@@ -119,11 +119,11 @@ class Pattern:
         return matches
 
     def find_texts(self, text: str) -> list[str]:
-        """Return the texts of all matches, including those after empty ones, for patterns without capturing groups.
+        """Return the texts of all matches, including matches after empty ones, for patterns without capturing groups.
 
         Raises:
             TimeLimitError: The search takes longer than the time limit.
-            InputError: There is no time limit, and the search takes more than a minute.
+            InputError: The run has no time limit, and the search takes more than a minute.
         """
         if self.compiled is None:
             return []
@@ -140,7 +140,7 @@ class Pattern:
 
         Raises:
             TimeLimitError: The search takes longer than the time limit.
-            InputError: There is no time limit, and the search takes more than a minute.
+            InputError: The run has no time limit, and the search takes more than a minute.
         """
         if self.compiled is None or len(text) <= LONG:
             return list(map(len, self.find_texts(text)))

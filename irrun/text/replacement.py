@@ -116,7 +116,7 @@ class Replacement:
         return self._replace_some(batch, skips, spans)
 
     def _replace_some(self, batch: Batch, skips: Array, spans: Array) -> tuple[Array, Array]:
-        """Replace matches in the strings that may have one, that is, strings that overlap a match in the whole text."""
+        """Replace matches in the strings that may have one: strings that overlap a match in the whole text."""
         begins, ends = batch.bounds[:-1], batch.bounds[1:]
         found = np.searchsorted(spans[:, 0], ends, "left") > np.searchsorted(spans[:, 1], begins, "right")
         text, edges = batch.chars.tobytes(), batch.byte_bounds

@@ -1,6 +1,6 @@
 """Tokenizer models: built from constants once, and used in many runs.
 
-Constants are identified by their memory, since other runs may get new views of it; other arrays by their values.
+Constants are identified by their memory, since each run may get new views of it, and other arrays by their values.
 """
 
 from __future__ import annotations

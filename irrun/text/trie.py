@@ -23,7 +23,7 @@ class LongestMatcher:
 
     def __init__(self, values: Mapping[bytes, int]) -> None:
         self.values = values
-        # Tokens of each length that begin with the same two bytes need one lookup.
+        # One lookup finds the tokens of a length that begin with the same two bytes.
         lengths: dict[bytes, set[int]] = {}
         for start, length in {(token[:2], len(token)) for token in values}:
             lengths.setdefault(start, set()).add(length)

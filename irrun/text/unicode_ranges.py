@@ -82,7 +82,7 @@ def _make_table() -> Array:
     for word in _UNASSIGNED.split():
         first, _, last = word.partition("-")
         table[int(first, 16) : int(last or first, 16) + 1] = True
-    # Others must stay, because patterns may contain them, alone or in ranges.
+    # Other code points must stay, because patterns may contain them, alone or in ranges.
     unassigned = np.flatnonzero(table).astype(np.uint32).tobytes().decode("utf-32-le")
     known = "".join(import_regex().findall(r"\P{Cn}", unassigned))
     table[:] = False

@@ -12,7 +12,7 @@ from irrun.text.words import WordEncoder
 __all__ = ["UnigramEncoder"]
 
 _FLOAT = Struct("f")
-#: The score of an unknown character below the worst token's.
+#: The difference between the score of the worst token and the score of an unknown character.
 _PENALTY = 10.0
 #: Numbers with a larger relative difference stay different when rounded to f32.
 _CLOSE = 2.0**-22
@@ -26,7 +26,7 @@ class UnigramEncoder(WordEncoder):
     Args:
         tokens: The tokens; ids are positions. If tokens are equal, the first one counts.
         scores: Their scores, numbers of f32.
-        unknown: The id of characters without a token. Neighboring ones form one token.
+        unknown: The id of characters without a token. Consecutive unknown characters form one token.
 
     Raises:
         InputError: A token is empty.

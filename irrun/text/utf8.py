@@ -1,4 +1,4 @@
-"""Validation of UTF-8, as in OpenVINO Tokenizers, which replaces other sequences than the standard."""
+"""Validation of UTF-8, as in OpenVINO Tokenizers, which replaces sequences differently than the standard."""
 
 from __future__ import annotations
 

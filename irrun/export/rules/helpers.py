@@ -71,7 +71,7 @@ def _with_shape(value: Value, shape: Sequence[int | None] | None) -> Value:
 
 
 def reshape(value: Value, shape: Sequence[int] | Value) -> Value:
-    """Change the shape of a value; 0 keeps a dimension, and -1 stands for the remaining elements."""
+    """Change the shape of a value; 0 keeps a dimension, and -1 is inferred from the remaining elements."""
     if isinstance(shape, Value):
         return op("Reshape", value, cast(shape, "i64"))
     if value.is_constant and not any(d <= 0 for d in shape):

@@ -496,7 +496,7 @@ def _count_iterations(head: Sequence[Array], body: BodyRunner, slicers: Sequence
         slicers: The sliced inputs.
 
     Raises:
-        NoKernelError: There are no iterations, or slices do not match their number.
+        NoKernelError: The loop has no iterations, or slices do not match their number.
     """
     counts = {slicer.count for slicer in slicers}
     if head:

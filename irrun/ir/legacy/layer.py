@@ -196,7 +196,7 @@ class LegacyLayer:
         """Return the value of an input port.
 
         Raises:
-            ModelError: There is no such port.
+            ModelError: The port does not exist.
         """
         if position >= len(self.inputs):
             raise self.make_error(f"has {len(self.inputs)} inputs, requires at least {position + 1}")
@@ -206,7 +206,7 @@ class LegacyLayer:
         """Return the declared shape of an input port.
 
         Raises:
-            ModelError: There is no such port.
+            ModelError: The port does not exist.
         """
         self.get_input(position)
         return self.declared_inputs[position].shape
@@ -215,7 +215,7 @@ class LegacyLayer:
         """Return the declared shape of an output port.
 
         Raises:
-            ModelError: There is no such port.
+            ModelError: The port does not exist.
         """
         if position >= len(self.outputs):
             raise self.make_error(f"has {len(self.outputs)} outputs, requires at least {position + 1}")

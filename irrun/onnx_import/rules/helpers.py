@@ -38,7 +38,7 @@ def scalar(number: float, like: Value) -> Value:
 
 
 def reshape(value: Value, shape: Sequence[int] | Value) -> Value:
-    """Change the shape of a value; 0 keeps a dimension, and -1 stands for the remaining elements."""
+    """Change the shape of a value; 0 keeps a dimension, and -1 is inferred from the remaining elements."""
     target = shape if isinstance(shape, Value) else integers(*shape)
     return op("Reshape", value, target, special_zero=True)
 

@@ -147,7 +147,7 @@ class DataPtr:
         self._layout: str | None = None
 
     def __iter__(self) -> Iterator[int]:
-        """Iterate over the shape, which programs of 2018 find in place of this object."""
+        """Iterate over the shape, which programs of 2018 expect instead of this object."""
         return iter(self.shape)
 
     @property

@@ -35,7 +35,7 @@ class Pattern(Node):
 
     Args:
         inputs: The patterns of the inputs.
-        predicate: A further condition.
+        predicate: An additional condition.
     """
 
     def __init__(self, inputs: Iterable[Output] = (), predicate: Any = None) -> None:
@@ -97,7 +97,7 @@ class WrapType(Pattern):
             any inputs match.
 
     Raises:
-        RuntimeError: There is no such opset or type.
+        RuntimeError: The opset or type does not exist.
     """
 
     def __init__(self, type_name: str | Iterable[str], *arguments: Any, **keywords: Any) -> None:

@@ -36,7 +36,7 @@ class PrePostProcessor:
         """Return an input by index or tensor name; without arguments, the only one.
 
         Raises:
-            RuntimeError: There is no such input.
+            RuntimeError: The input does not exist.
         """
         return self._inputs[_find(self._model.inputs, key, "Input")]
 
@@ -44,7 +44,7 @@ class PrePostProcessor:
         """Return an output by index or tensor name; without arguments, the only one.
 
         Raises:
-            RuntimeError: There is no such output.
+            RuntimeError: The output does not exist.
         """
         return self._outputs[_find(self._model.outputs, key, "Output")]
 

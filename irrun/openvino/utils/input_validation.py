@@ -39,7 +39,7 @@ def check_valid_attribute(
         attr_dict: The attributes by name.
         attr_key: The name of the attribute.
         val_type: The type of NumPy or Python that its values must have.
-        cond: A further condition for each value.
+        cond: An additional condition for each value.
         required: Whether the attribute must be present.
 
     Raises:

@@ -24,7 +24,7 @@ class NodeFactory:
         opset_version: The name of the opset.
 
     Raises:
-        RuntimeError: There is no such opset.
+        RuntimeError: The opset does not exist.
     """
 
     def __init__(self, opset_version: str = DEFAULT_OPSET) -> None:

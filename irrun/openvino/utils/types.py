@@ -69,7 +69,7 @@ def get_element_type(data_type: Any) -> Type:
         data_type: int and float (32-bit types), bool, str, bytes, or anything that `np.dtype` accepts.
 
     Raises:
-        OVTypeError: There is no such element type.
+        OVTypeError: The element type does not exist.
     """
     if data_type in (int, float):
         return Type.i32 if data_type is int else Type.f32
@@ -88,7 +88,7 @@ def get_numpy_ctype(openvino_type: Type) -> Any:
     """Return the type of Python or NumPy for an element type.
 
     Raises:
-        OVTypeError: There is no such type.
+        OVTypeError: The type does not exist.
     """
     for element_type, dtype in openvino_to_numpy_types_map:
         if element_type == openvino_type:

@@ -35,7 +35,7 @@ def concat_1(*inputs: Array, axis: int) -> Array:
         The type of the inputs. The size along `axis` is the sum of theirs.
 
     Raises:
-        InputError: There are no inputs, their shapes or types do not match, or `axis` is out of range.
+        InputError: No inputs are given, their shapes or types do not match, or `axis` is out of range.
 
     Spec:
         Concat-1

@@ -126,7 +126,7 @@ def non_max_suppression_3(
         output_type: Element type of the result, i32 or i64.
 
     Returns:
-        Image, class and box [selected, 3]. There is no padding with rows of -1, as in OpenVINO.
+        Image, class and box [selected, 3]. As in OpenVINO, rows of -1 do not pad the result.
 
     Spec:
         NonMaxSuppression-3, NonMaxSuppression-4
@@ -159,7 +159,7 @@ def non_max_suppression_1(
     """Select boxes as NonMaxSuppression-5 does without a sigma.
 
     Returns:
-        Image, class and box, i64 [selected, 3]. There is no padding with rows of -1, as in OpenVINO.
+        Image, class and box, i64 [selected, 3]. As in OpenVINO, rows of -1 do not pad the result.
 
     Spec:
         NonMaxSuppression-1
