@@ -28,7 +28,7 @@ __all__ = ["command"]
 UNEXPLAINED = 3
 #: Report OpenVINO's int8 kernels as the reason if the results without them differ by more than this, in dB.
 EXPLAINED_DB = 1.0
-#: Maximum number of layers in the table unless --all is passed.
+#: Maximum number of layers in the table without --all.
 MAX_ROWS = 25
 #: Verdicts of layers that are not printed.
 FOLDED = ("exact", "near zero", "inherits")

@@ -12,7 +12,7 @@ from irrun.cli.inputs import FilePath, model_argument
 
 __all__ = ["command"]
 
-#: Maximum number of layers printed unless --all is passed.
+#: Maximum number of layers printed without --all.
 MAX_ROWS = 25
 
 

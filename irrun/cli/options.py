@@ -70,7 +70,7 @@ def choose_reference(against: str | None, other: str | None, name: str) -> str |
         name: The other spelling.
 
     Raises:
-        click.UsageError: Both are passed.
+        click.UsageError: Both are given.
     """
     if against is not None and other is not None:
         raise click.UsageError(f"--against and {name} cannot be combined, found {against!r} and {other!r}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: Maximum number of rows unless --all is passed.
+#: Maximum number of rows without --all.
 MAX_ROWS = 30
 
 

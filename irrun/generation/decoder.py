@@ -114,7 +114,7 @@ class Decoder:
             **self._cache,
         }
         inputs = {name: _convert(values[name], spec) for name, spec in self._specs.items()}
-        self._cache = dict.fromkeys(self._cache, np.empty(0))  # only `inputs` refers to the values that the run replaces
+        self._cache = dict.fromkeys(self._cache, np.empty(0))  # only `inputs` keeps the values that the run replaces
         del values
         outputs = self._request.infer(inputs, observers=self.observers, timeout=self._timeout)
         self._cache = {name: outputs[PRESENT + name.removeprefix(PAST)] for name in self._cache}

@@ -158,7 +158,7 @@ class Comparison:
         if first is None or first.path == cause.path:
             others = f"; {count} layers add one" if count > 1 else ""
             return f"{place} is the first layer that adds an error{run} ({size}){reason}{others}"
-        others = f"; {count} layers add one, of which {first.key} is the first"
+        others = f"; {count} layers add one, the first is {first.key}"
         return f"{place} adds the error that changes the outputs most{run} ({size}){reason}{others}"
 
     def _explain_outputs(self) -> str:

@@ -49,7 +49,7 @@ __all__ = ["Grouping", "Profile", "profile"]
 #: How the layers of a profile are grouped.
 Grouping = Literal["layer", "type", "module"]
 
-#: Maximum number of groups by module, unless a depth is passed.
+#: Maximum number of groups by module if no depth is given.
 MAX_MODULES = 40
 #: Maximum number of rows in the table that `rich` prints.
 MAX_ROWS = 40

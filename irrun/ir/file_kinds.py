@@ -1,4 +1,4 @@
-"""Recognizes files that are passed as models or weights but are not, and says what to do.
+"""Recognizes files that users pass as models or weights by mistake, and says what to do.
 
 The first bytes decide or, if they are ambiguous, the suffix. At most `HEAD_SIZE` bytes are read.
 """

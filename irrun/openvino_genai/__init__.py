@@ -64,6 +64,6 @@ _ABSENT = frozenset(
 
 
 def __getattr__(name: str) -> object:
-    if name in _ABSENT:  # not an AttributeError, of which `from openvino_genai import NAME` would drop the message
+    if name in _ABSENT:  # not an AttributeError, because `from openvino_genai import NAME` would drop its message
         raise ImportError(f"irrun does not provide openvino_genai.{name}", name=__name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

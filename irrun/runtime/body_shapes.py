@@ -34,7 +34,7 @@ class BodyInference(Protocol):
 
 
 T = TypeVar("T", bound=BodyInference)
-#: Infers the values of a body from what is known about its Parameters by the id of the layer.
+#: Infers the values of a body from the facts about its Parameters by the id of the layer.
 InferBody: TypeAlias = "Callable[[Body, Mapping[int, Value]], T]"
 
 #: Maximum number of inferences of states whose shapes change in the body. Beyond it, their ranks are unknown.

@@ -113,7 +113,7 @@ class RequestState:
 
 
 #: The kernel of an instruction, a function that gets its inputs from the values, its outputs and frees, the instruction
-#: itself, and what is called with the values before it, or None.
+#: itself, and the function that gets the values before it, or None.
 _Step = tuple[
     Callable[..., Any],
     Callable[[list[Any]], Sequence[Any]],

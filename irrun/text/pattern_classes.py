@@ -106,7 +106,7 @@ class ClassParser:
             raise PatternError("a POSIX class outside a class")
         negated = self.skip("^")
         content: list[str] = []
-        complements: list[str] = []  # classes of which each element may be any other character
+        complements: list[str] = []  # classes whose elements may be any other character
         is_first = True
         while is_first or self.peek() != "]":
             if self.position >= len(self.pattern):

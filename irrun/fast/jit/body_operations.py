@@ -289,7 +289,7 @@ def _add_rows(planner: BodyPlanner, value: BodyValue, axis: int, make_task: Call
 
 
 def _swap_axes(value: BodyValue, axis: int) -> BodyValue:
-    """Return a view in which an axis and the last one are exchanged."""
+    """Return a view with an axis and the last axis exchanged."""
     shape, strides = list(value.shape), list(value.strides)
     for own in (shape, strides):
         own[axis], own[-1] = own[-1], own[axis]

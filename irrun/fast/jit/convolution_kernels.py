@@ -36,7 +36,7 @@ F32 = np.dtype(np.float32)
 
 
 def pack_weights(filters: Array) -> Array:
-    """Return filters [CO, CI, kernel...] in the order in which tiles read them, [CO / R, CI * kernel, R].
+    """Return filters [CO, CI, kernel...] in the order that tiles read, [CO / R, CI * kernel, R].
 
     Missing channels in the last tile are 0.
     """

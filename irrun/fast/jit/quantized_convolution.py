@@ -122,7 +122,7 @@ class QuantizedConvolution:
 
 
 def _pack_weights(codes: Array, rows: int) -> Array:
-    """Return codes [CO, CI, KH, KW] in the order in which tiles read them, [CO / R, CI / 4 * KH * KW, R, 4]."""
+    """Return codes [CO, CI, KH, KW] in the order that tiles read, [CO / R, CI / 4 * KH * KW, R, 4]."""
     count, channels, *kernel = codes.shape
     quads, taps = count_quads(channels), math.prod(kernel)
     tiles = -(-count // rows)

@@ -4,7 +4,7 @@ The hidden state is divided into *units* of one vector. A call computes some uni
 accumulated for several rows of the batch at a time, and their functions are computed before the next unit. Threads
 divide the units; all steps are a list of jobs that run without the interpreter.
 
-Weights are in the order in which they are read: [unit, row of the state, gate, lane], with zeros up to whole units.
+Weights are stored in reading order: [unit, row of the state, gate, lane], with zeros up to whole units.
 Projections of the input are [..., unit, gate, lane]. States are padded with zeros, too, and the padding stays 0, since
 its gates and candidates are 0.
 """
@@ -423,7 +423,7 @@ def _make_jobs(name: str, hidden: int, batch: int, projection_row: int, output_r
 
 
 class CompiledWeights(NamedTuple):
-    """The weights of a recurrence in the order in which its kernels read them.
+    """The weights of a recurrence in the order that its kernels read.
 
     Attributes:
         name: The name of the recurrence in `PARTS`.
@@ -467,7 +467,7 @@ def pack_weights(name: str, matrices: Sequence[Array], hidden_bias: Array | None
 
 
 def arrange_gates(values: Array, hidden: int) -> Array:
-    """Return projections in the order in which kernels read them.
+    """Return projections in the order that kernels read.
 
     Args:
         values: f32, shape [..., gates * hidden].

@@ -157,7 +157,7 @@ ChangeWeights = Callable[[RecurrentWeights], RecurrentWeights]
 
 
 class LSTM(_PartedRecurrence):
-    """An LSTM. The workspace holds the cell state and the gates c, f, i, o, of which it computes with pairs."""
+    """An LSTM. The workspace holds the cell state and the gates c, f, i, o, which are processed in pairs."""
 
     def __init__(self, weights: RecurrentWeights, batch: int, states: Sequence[Array], *, matrix: PartedMatrix) -> None:
         self.parts = parts = matrix.count_parts(batch) if batch > 1 else 1

@@ -136,7 +136,7 @@ def translate_lp_normalization(node: Node) -> Value:
 
 @translate("CumProd")
 def translate_cum_prod(node: Node) -> Value:
-    """Products of rows, in which the elements after each position are replaced by 1."""
+    """Products of rows whose elements after each position are replaced by 1."""
     x, axis = node[0], node.read_integers(1)
     assert axis is not None
     rank = x.get_rank()

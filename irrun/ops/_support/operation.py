@@ -191,7 +191,7 @@ class Operation(Card):
 
     @cached_property
     def provided(self) -> dict[str, Any]:
-        """Keyword-only parameters that the runtime passes: bodies, variables, state, what is declared about ports."""
+        """Keyword-only parameters that the runtime passes: bodies, variables, state, declarations of ports."""
         return {
             p.name: self._hints[p.name]
             for p in self._parameters

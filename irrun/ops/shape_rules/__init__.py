@@ -1,6 +1,6 @@
 """Rules for the shapes of the outputs of operations.
 
-The card of an operation names its rule. A rule gets what is known about the inputs of a layer: partial shapes,
+The card of an operation names its rule. A rule gets the facts about the inputs of a layer: partial shapes,
 and the values of inputs that depend on constants and shapes only. It returns partial shapes, and raises `ShapeError`
 if the inputs do not fit.
 """

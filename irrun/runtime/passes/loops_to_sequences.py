@@ -172,7 +172,7 @@ class _LoopConversion:
         return self.program.results.count(slot) + sum(i.inputs.count(slot) for i in self.program.instructions)
 
     def make_site(self, instruction: Instruction) -> CallSite:
-        """Return what is known about an instruction of the body."""
+        """Return the facts about an instruction of the body."""
         program = self.program
         constants = tuple(program.initial[s] if s in program.constant_layers else None for s in instruction.inputs)
         is_absent = tuple(s == ABSENT for s in instruction.inputs)
