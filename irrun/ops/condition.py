@@ -33,7 +33,7 @@ def bucketize_3(
         data: Numeric, any shape.
         buckets: Numeric, 1D. The boundaries between buckets, ascending.
         output_type: The type of the result, i64 or i32.
-        with_right_bound: Whether buckets include their upper boundary; if not, they include their lower one.
+        with_right_bound: Whether buckets include their upper boundary; otherwise, they include their lower boundary.
 
     Returns:
         The shape of `data`, the type `output_type`: the number of boundaries that are less than the element, or less
@@ -57,7 +57,7 @@ def bucketize_3(
 
 
 def _get_comparison_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type that C compares the two in: f64 or f32 if one is a float, else an integer type."""
+    """Return the type of a comparison of two numbers in C: f64 or f32 if one is a float, else an integer type."""
     for dtype in (a, b):
         if not (is_float(dtype) or is_integer(dtype) or dtype == np.bool_):
             raise InputError(f"expected a numeric type, found {ElementType.of(dtype)}")

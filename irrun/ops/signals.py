@@ -23,7 +23,7 @@ from irrun.ops._support.registry import op
 
 __all__ = ["dft_7", "idft_7", "irdft_9", "istft_16", "rdft_9", "stft_15"]
 
-#: The bytes that NumPy allocates for each element along the longest transformed axis, of which it also transforms prime
+#: The bytes that NumPy allocates for each element along the longest transformed axis. It also transforms prime
 #: lengths, as convolutions.
 PLAN_BYTES = 160
 #: The bytes of results and intermediate values: for each complex element of a result, which NumPy scales in f64, and of
@@ -86,8 +86,9 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
             keep its size. All -1 if omitted.
 
     Returns:
-        The shape of `data` with the sizes `signal_size` along `axes`, and 2 as a further dimension; the type of `data`,
-        complex. If the size of the last of the axes is n, the result has n // 2 + 1 elements along it, or 0 if n is 0.
+        The shape of `data` with the sizes `signal_size` along `axes`, and an additional last dimension of 2; the type
+        of `data`, complex. If the size of the last of the axes is n, the result has n // 2 + 1 elements along it, or 0
+        if n is 0.
 
     Raises:
         InputError: An axis is out of range or repeated, or a size is invalid.

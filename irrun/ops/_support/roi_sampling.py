@@ -146,7 +146,7 @@ def group_by_sample_count(
         sizes: Width and height of each region, floating-point [regions, 2].
         rows: Number of bins along y.
         columns: Number of bins along x.
-        sampling_ratio: Number of samples per bin along each axis; 0 for as many as a bin has pixels.
+        sampling_ratio: Number of samples per bin along each axis; 0 for one sample per pixel of the bin.
 
     Returns:
         Positions of the regions and the number of samples along y and x, for each part of a group that has samples.

@@ -38,7 +38,7 @@ Kernel = Callable[..., Array]
 
 
 def _round_floats(kernel: Kernel) -> Kernel:
-    """Decorate a rounding kernel: floats are computed in their native type, others are returned unchanged."""
+    """Decorate a rounding kernel: floats are computed in their native type, other types are returned unchanged."""
     native_kernel = compute_in_native_type(kernel)
 
     @functools.wraps(kernel)

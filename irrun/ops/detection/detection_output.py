@@ -272,7 +272,7 @@ def compute_detections(
 
 
 class _CandidateBoxes:
-    """The decoded boxes of the candidates of an image: of these alone, or of all priors if there are many candidates.
+    """The decoded boxes of the candidates of an image, or of all priors if there are many candidates.
 
     Args:
         anchors: The priors and their variances, [1 or 2, priors * (4 or 5)].

@@ -109,7 +109,7 @@ def experimental_detectron_roi_feature_extractor_6(
         rois: Floating-point, shape [regions, 4]: x1, y1, x2, y2.
         *pyramid: One or more feature maps of the type of `rois`, [1, C, H, W].
         output_size: Height and width of the result.
-        sampling_ratio: Number of samples per bin along each axis; 0 or less for as many as a bin has pixels.
+        sampling_ratio: Number of samples per bin along each axis; 0 or less for one sample per pixel of the bin.
         pyramid_scales: Ratio of the size of the image to the size of each map.
         aligned: Whether coordinates are shifted by half a pixel.
 
@@ -197,7 +197,7 @@ def experimental_detectron_detection_output_6(
         deltas: The type of `rois`, shape [regions, num_classes * 4].
         scores: The type of `rois`, shape [regions, num_classes]. Class 0 is the background.
         im_info: The type of `rois`, shape [1, 3]: height, width, scale. Not used, as in the reference implementation.
-        score_threshold: Boxes with scores up to this are ignored.
+        score_threshold: Boxes whose scores do not exceed this are ignored.
         nms_threshold: Intersection over union above which a box is suppressed.
         num_classes: Number of classes, including the background.
         post_nms_count: Maximum number of boxes of a class; -1 for no limit.

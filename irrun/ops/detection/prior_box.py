@@ -49,7 +49,7 @@ def prior_box_1(
         offset: Position of a center in its cell, if `step` is not 0.
         min_size: Sizes of square boxes.
         max_size: Sizes of additional square boxes, which have the geometric mean of `min_size` and this size.
-        aspect_ratio: Ratios of width to height of boxes that have the area of the square ones.
+        aspect_ratio: Ratios of width to height of boxes that have the area of the square boxes.
         density: Number of boxes along each axis of a cell, for each of `fixed_size`.
         fixed_ratio: Ratios of width to height for `fixed_size`, instead of `aspect_ratio`.
         fixed_size: Sizes of boxes that are placed `density` times and clipped to the image.
@@ -58,8 +58,8 @@ def prior_box_1(
         step: Distance between centers; 0 divides the image evenly. If `scale_all_sizes` is false, it is relative to the
             height of the image, and -1 divides the height evenly.
         variance: Zero, one or four values; 0.1 by default.
-        scale_all_sizes: Whether all sizes are combined with the aspect ratios. Otherwise only one size is, as in MXNet,
-            and `min_size` is relative to the height of the image.
+        scale_all_sizes: Whether all sizes are combined with the aspect ratios. Otherwise, as in MXNet, only one size is
+            combined with them, and `min_size` is relative to the height of the image.
         min_max_aspect_ratios_order: Whether boxes of `max_size` come before boxes of `aspect_ratio`.
 
     Returns:

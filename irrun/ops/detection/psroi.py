@@ -191,7 +191,7 @@ def deformable_psroi_pooling_1(
     """Pool regions position-sensitively, by the average of bilinear samples in bins that are moved by learned offsets.
 
     Args:
-        data: Floating-point, shape [N, C, H, W], C >= output_dim * group_size^2. Further channels are not used.
+        data: Floating-point, shape [N, C, H, W], C >= output_dim * group_size^2. Additional channels are ignored.
         offsets: The type of `data`, shape [regions, 2 * offset classes, part_size, part_size], relative to the size of
             the region. Zeros if omitted. The reference implementation reads the first elements of a larger array as if
             they had this shape.

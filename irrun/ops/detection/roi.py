@@ -66,7 +66,7 @@ def roi_align_3(
         batch_indices: Integer, shape [regions].
         pooled_h: Height of the result.
         pooled_w: Width of the result.
-        sampling_ratio: Number of samples per bin along each axis; 0 for as many as a bin has pixels.
+        sampling_ratio: Number of samples per bin along each axis; 0 for one sample per pixel of the bin.
         spatial_scale: Ratio of the size of `data` to the size of the image.
         mode: Whether samples are averaged or their maximum is computed.
         aligned_mode: Whether coordinates are shifted by half a pixel, before scaling ("half_pixel") and after it

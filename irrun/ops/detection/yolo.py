@@ -41,8 +41,8 @@ def region_yolo_1(
         end_axis: Last axis that is flattened if `do_softmax` is true.
         num: Number of regions if `do_softmax` is true.
         anchors: Not used.
-        do_softmax: Whether softmax is applied to the classes and the result is flattened. Otherwise the sigmoid is
-            applied to them.
+        do_softmax: Whether softmax is applied to the classes and the result is flattened. Otherwise, the sigmoid is
+            applied to the classes.
         mask: One value for each region if `do_softmax` is false.
 
     Returns:

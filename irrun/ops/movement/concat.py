@@ -32,7 +32,7 @@ def concat_1(*inputs: Array, axis: int) -> Array:
         axis: Axis to concatenate along, in [-rank, rank).
 
     Returns:
-        The type of the inputs. The size along `axis` is the sum of theirs.
+        The type of the inputs. The sizes of the inputs along `axis` add up.
 
     Raises:
         InputError: No inputs are given, their shapes or types do not match, or `axis` is out of range.

@@ -170,8 +170,8 @@ def gather_nd_8(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
         data: Any type, rank >= 1.
         indices: Integer, shape [..., k], k <= rank of data - batch_dims. The last axis holds coordinates. Negative
             values count from the end.
-        batch_dims: Number of leading batch dimensions. Those of `data` and `indices` are broadcast to each other;
-            OpenVINO requires them to be equal.
+        batch_dims: Number of leading batch dimensions. The batch dimensions of `data` and `indices` are broadcast to
+            each other; OpenVINO requires them to be equal.
 
     Returns:
         Shape batch + indices.shape[batch_dims:-1] + data.shape[batch_dims+k:], the type of `data`.

@@ -58,8 +58,8 @@ def reverse_sequence_1(data: Array, seq_lengths: Array, *, batch_axis: int = 0, 
 
     Args:
         data: Any type, rank >= 2.
-        seq_lengths: Numeric, integer values, shape [size of batch_axis]. The length 0, which the specification does not
-            allow, has no effect, as 1.
+        seq_lengths: Numeric, integer values, shape [size of batch_axis]. A length of 0, which the specification does
+            not allow, has no effect, like a length of 1.
         batch_axis: Axis of the batches, in [-rank, rank).
         seq_axis: Axis of the sequences, in [-rank, rank).
 
@@ -67,7 +67,7 @@ def reverse_sequence_1(data: Array, seq_lengths: Array, *, batch_axis: int = 0, 
         The shape and type of `data`.
 
     Raises:
-        InputError: An axis or a length is out of range, or there is not one length per batch.
+        InputError: An axis or a length is out of range, or the number of lengths differs from the batch size.
 
     Spec:
         ReverseSequence-1

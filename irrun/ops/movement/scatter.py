@@ -78,7 +78,7 @@ def scatter_elements_update_3(
     reduction: Literal["none", "sum", "prod", "min", "max", "mean"] = "none",
     use_init_val: bool = True,
 ) -> Array:
-    """Write each element of `updates` at its own coordinates, where `indices` replaces the one along `axis`.
+    """Write each element of `updates` at its coordinates, with the coordinate along `axis` taken from `indices`.
 
     Version 3 has no attributes, and its specification does not allow negative indices. The reference implementation
     treats both versions alike.

@@ -37,8 +37,8 @@ def scaled_dot_product_attention_13(
 ) -> Array:
     """Compute `softmax(query * key^T * scale + attention_mask) * value`.
 
-    Leading dimensions are broadcast as in NumPy. An example of the specification repeats them several times, which
-    OpenVINO rejects as well.
+    Leading dimensions are broadcast as in NumPy. An example in the specification repeats them several times, which
+    OpenVINO rejects, too.
 
     Args:
         query: Floating-point, shape [N, ..., L, E].

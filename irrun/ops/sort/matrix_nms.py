@@ -54,14 +54,14 @@ def matrix_nms_8(
             in the reference implementation, and the boxes of each image are in descending order of score.
         sort_result_across_batch: Whether the boxes of all images are sorted together.
         output_type: Element type of the second and third outputs, i32 or i64.
-        score_threshold: Boxes with scores up to this are ignored.
+        score_threshold: Boxes whose scores do not exceed this are ignored.
         nms_top_k: Maximum number of boxes of a class before suppression; -1 for no limit.
         keep_top_k: Maximum number of boxes of an image; -1 for no limit.
         background_class: The class that is ignored; -1 for none.
         normalized: Whether the side of a box is the difference of its coordinates; otherwise 1 is added.
         decay_function: How scores decay with the overlap.
         gaussian_sigma: Parameter of "gaussian".
-        post_threshold: Boxes with decayed scores up to this are removed.
+        post_threshold: Boxes whose decayed scores do not exceed this are removed.
 
     Returns:
         Class, score and corners [selected, 6] in the type of `boxes`; image * boxes + box [selected, 1]; and the
@@ -108,7 +108,7 @@ def matrix_nms_8(
 
 
 def _compute_decay(boxes: Array, areas: Array, offset: float, function: str, sigma: np.floating[Any]) -> Array:
-    """Return the factor of the score of each box: the smallest that a better box causes.
+    """Return the factor of the score of each box: the smallest factor that a better box causes.
 
     Boxes are in descending order of score. A box that overlaps a better one itself decays others less.
     """

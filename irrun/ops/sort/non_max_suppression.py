@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 BoxEncoding = Literal["corner", "center"]
-#: Takes two arrays of n and m box indices and returns the matrix [n, m] of their overlaps.
+#: Takes two arrays of n and m box indices, and returns the matrix [n, m] of their overlaps.
 OverlapFunction = Callable[[Array, Array], Array]
 I64 = ELEMENT_TYPES["i64"]
 
@@ -61,7 +61,7 @@ def non_max_suppression_5(
         max_output_boxes_per_class: Integer scalar. 0 if omitted, which selects nothing.
         iou_threshold: Floating-point scalar, 0 if omitted.
         score_threshold: Floating-point scalar, 0 if omitted.
-        soft_nms_sigma: Floating-point scalar, 0 if omitted. Above 0, boxes that overlap a selected one are not
+        soft_nms_sigma: Floating-point scalar, 0 if omitted. Above 0, boxes that overlap a selected box are not
             suppressed, but their scores decay.
         box_encoding: Format of the boxes.
         sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
@@ -200,7 +200,7 @@ def nms_rotated_13(
     Args:
         boxes: Floating-point, shape [N, boxes, 5]: x and y of the center, width, height, angle in radians.
         max_output_boxes_per_class: Integer scalar.
-        iou_threshold: Floating-point scalar. Boxes that overlap a selected one by more are suppressed.
+        iou_threshold: Floating-point scalar. Boxes that overlap a selected box by more are suppressed.
         score_threshold: Floating-point scalar.
         clockwise: Whether positive angles are clockwise instead of counterclockwise.
 

@@ -57,8 +57,8 @@ def topk_1(
         index_element_type: Element type of the second output.
 
     Returns:
-        The elements in the type of `data`, and their indices along `axis`. Both have the shape of `data` with `k` in
-        place of the dimension `axis`.
+        The elements in the type of `data`, and their indices along `axis`. Both have the shape of `data`, with the
+        dimension `axis` replaced by `k`.
 
     Raises:
         InputError: `axis` or `k` is out of range.
