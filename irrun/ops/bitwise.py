@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
-from irrun.ops._support.docstrings import describes_binary
+from irrun.ops._support.docstrings import describes_binary, describes_unary
 from irrun.ops._support.numerics import Array, compute_in_native_type
 from irrun.ops._support.registry import op
 
@@ -96,14 +96,9 @@ def bitwise_right_shift_15(
 
 @op("BitwiseNot", since=13, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_unary("Integer or boolean")
 def bitwise_not_13(data: Array) -> Array:
     """Invert all bits; boolean values are negated.
-
-    Args:
-        data: Integer or boolean, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         BitwiseNot-13

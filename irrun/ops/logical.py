@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
-from irrun.ops._support.docstrings import describes_binary
+from irrun.ops._support.docstrings import describes_binary, describes_unary
 from irrun.ops._support.numerics import Array, compute_in_native_type
 from irrun.ops._support.registry import op
 
@@ -63,14 +63,9 @@ def logical_xor_1(
 
 @op("LogicalNot", since=1, scratch=1.25, kind="elementwise", extremes="ends", flops=1)
 @compute_in_native_type
+@describes_unary("Boolean, or numeric as in the reference implementation")
 def logical_not_1(data: Array) -> Array:
     """Negate `data`.
-
-    Args:
-        data: Boolean, or numeric as in the reference implementation, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         LogicalNot-1
