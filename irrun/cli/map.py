@@ -162,7 +162,7 @@ def _print_text(result: MapResult) -> None:
         shown = error.message if error.message.startswith(error.name) else f"{error.name}: {error.message}"
         click.echo(to_one_line(f"{error.status}, row {error.row}: {shown}"), err=True)
     if len(result.errors) > MAX_ERRORS:
-        click.echo(f"... and {len(result.errors) - MAX_ERRORS} more; rows/error has all of them", err=True)
+        click.echo(f"... and {len(result.errors) - MAX_ERRORS} more; rows/error lists all of them", err=True)
     if result.damaged:
         rows = f"{_count(result.damaged, 'row')} of an earlier run {_be(result.damaged)} damaged"
         click.echo(f"{rows} and computed again")

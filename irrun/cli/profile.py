@@ -162,7 +162,7 @@ def _print_profile(result: Profile, by: Grouping, depth: int | None, sort: Sort,
         other = result.openvino
         click.echo("")
         line = (
-            f"OpenVINO {other.version} in f32 with as many threads: "
+            f"OpenVINO {other.version} in f32 with the same number of threads: "
             f"{other.seconds * 1000:.3f} ms per run with counters, {other.layer_seconds * 1000:.3f} ms in layers"
         )
         print_lines([to_one_line(line)])

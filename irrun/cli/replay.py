@@ -82,7 +82,7 @@ def command(
         for path in written:
             click.echo(f"wrote {escape_unprintable(str(path))}")
         if not is_same_model:
-            click.echo("the model is not the one that was recorded")
+            click.echo("the model differs from the recorded one")
         for key, difference in metrics.items():
             size = f"max abs {format_number(difference.max_abs)}, SQNR {difference.sqnr_db:.1f} dB"
             text = "equals" if difference.is_exact else "differs from"

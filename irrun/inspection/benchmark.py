@@ -74,7 +74,8 @@ def bench(
         seconds: Total duration of the measured runs in seconds; by default 5, if `runs` is not set. With both, the
             measurement ends as soon as one of them is reached.
         requests: The number of concurrent requests, each in its own thread. They share `threads`.
-        against: "openvino" to also measure OpenVINO in f32, alternating with irrun, with as many threads and requests.
+        against: "openvino" to also measure OpenVINO in f32, alternating with irrun, with the same number of threads and
+            requests.
         progress: Called with a description of each step, and the keywords `done`, `total` and `unit` if it has parts.
         precision: This and the following arguments are as for `compile_model`.
         jit: Whether kernels are compiled.

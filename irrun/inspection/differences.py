@@ -132,9 +132,9 @@ class LayerDifferences:
                 f"{p.element_type}{'[...]' if p.shape is None else p.shape}" for p in (port, other_port)
             )
             if shown != other_shown:
-                differences.append(f"output {i} is {shown}, in the other model {other_shown}")
+                differences.append(f"output {i} is {shown}, but {other_shown} in the other model")
         if len(layer.outputs) != len(other.outputs):
-            differences.append(f"{len(layer.outputs)} outputs, in the other model {len(other.outputs)}")
+            differences.append(f"{len(layer.outputs)} outputs, but {len(other.outputs)} in the other model")
         if layer.constant is not None and other.constant is not None:
             differences += _list_values(layer, other)
         return differences
@@ -142,9 +142,9 @@ class LayerDifferences:
     def list_attributes(self, layer: Layer, other: Layer) -> list[str]:
         """Return the types, versions and attributes that differ in value, not just in spelling."""
         if layer.type != other.type:
-            return [f"the type is {layer.type}, in the other model {other.type}"]
+            return [f"the type is {layer.type}, but {other.type} in the other model"]
         return [
-            f"{name} is {value}, in the other model {expected}"
+            f"{name} is {value}, but {expected} in the other model"
             for name, value, expected in find_differing_values(layer, other)
         ]
 
@@ -161,11 +161,11 @@ class LayerDifferences:
             ):
                 return [f"inputs {i} and {k} are exchanged", *self._list_bodies(layer, other)]
         texts = [
-            f"input {i} comes from {_show(sources[0][i])}, in the other model from {_show(sources[1][i])}"
+            f"input {i} comes from {_show(sources[0][i])}, but from {_show(sources[1][i])} in the other model"
             for i in differing
         ]
         if len(layer.inputs) != len(other.inputs):
-            texts.append(f"{len(layer.inputs)} inputs, in the other model {len(other.inputs)}")
+            texts.append(f"{len(layer.inputs)} inputs, but {len(other.inputs)} in the other model")
         return [*texts, *self._list_bodies(layer, other)]
 
     def _find_sources(self, table: ConnectionTable, layer: Layer) -> list[Source | None]:
@@ -231,7 +231,7 @@ class LayerDifferences:
         expected = self._find_sources(self._other_connections, other)[0]
         if self._is_match(source, expected, result, other):
             return ""
-        return f"{result.name} comes from {_show(source)}, in the other model from {_show(expected)}"
+        return f"{result.name} comes from {_show(source)}, but from {_show(expected)} in the other model"
 
     def _list_results(self, body: Body, other: Body) -> list[str]:
         """Return the differences between the sources of the Results of a body."""

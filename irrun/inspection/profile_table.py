@@ -155,7 +155,7 @@ def describe_profile(profile: Profile) -> list[str]:
         f"{_format_seconds(profile.seconds)} with timers, {format_quantity(total.flops)} FLOP{rate}, "
         f"at most {_format_bytes(profile.peak)} alive",
         f"This machine with {machine.threads} thread{'s' if machine.threads > 1 else ''}: "
-        f"{machine.flops_per_second / 1e9:.0f} GFLOP/s in products of matrices, "
+        f"{machine.flops_per_second / 1e9:.0f} GFLOP/s in matrix products, "
         f"{machine.bytes_per_second / 1e9:.1f} GB/s in copies",
     ]
     covered = _get_run_seconds(profile)

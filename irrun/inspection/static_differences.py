@@ -97,7 +97,9 @@ class StaticDifferences:
             key, source = self.arrays.output_keys[position], self.connections.get(result).find_sources(result)[0]
             name = "" if source is None else self.table.get_value_key(source.layer, source.port)
             is_known = self.arrays.find_match(source.layer) if source is not None else None
-            return f"{result.name} is {name}, in the reference {key}" if is_known and key not in (name, None) else ""
+            return (
+                f"{result.name} is {name}, but {key} in the reference" if is_known and key not in (name, None) else ""
+            )
         if self.differences is None or self.reference is None:
             return ""
         results, others = (table.graph.find_layers("Result") for table in (self.table, self.reference.table))
@@ -173,9 +175,11 @@ def _describe_constants(layer: Layer, other: Layer) -> str:
     if constant is None or expected is None:
         return ""
     if constant.shape != expected.shape:
-        return f"constant {layer.name!r} has the shape {list(constant.shape)}, in the reference {list(expected.shape)}"
+        return (
+            f"constant {layer.name!r} has the shape {list(constant.shape)}, but {list(expected.shape)} in the reference"
+        )
     if constant.element_type != expected.element_type:
-        return f"constant {layer.name!r} is {constant.element_type}, in the reference {expected.element_type}"
+        return f"constant {layer.name!r} is {constant.element_type}, but {expected.element_type} in the reference"
     if constant.data is None or expected.data is None or bytes(constant.data) == bytes(expected.data):
         return ""
     values, references = constant.to_array(), expected.to_array()

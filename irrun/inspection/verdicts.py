@@ -34,7 +34,7 @@ VERDICTS = {
     "inherits": "The layer agrees, but its inputs have an error.",
     "amplifies": "The layer agrees, but the error of its inputs grows at least tenfold in it.",
     "ill-conditioned": "The layer is inaccurate in this precision; rounding errors of its inputs explain it.",
-    "one level": "A few elements of a FakeQuantize lie on the edge of two levels, or of a conversion of two integers.",
+    "one level": "A few elements lie on the edge of two levels of a FakeQuantize, or of two integers in a conversion.",
     "near zero": "The error is smaller than the rounding errors of the inputs.",
     "perturbed": "Reading the value changed the results of the reference.",
     "exact": "The layer agrees up to the rounding of its own arithmetic.",

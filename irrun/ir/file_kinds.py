@@ -45,12 +45,12 @@ _KERAS = (
     "a Keras model",
     f"{_IR_ONLY}: load it with Keras, write it with model.export(folder), and convert that with `ovc folder`",
 )
-_CAFFE = ("a Caffe model", f"{_IR_ONLY}; openvino-dev 2023.3 has the last converter of Caffe models")
+_CAFFE = ("a Caffe model", f"{_IR_ONLY}; openvino-dev 2023.3 is the last release that converts Caffe models")
 _PICKLE = ("a pickle of Python", f"{_IR_ONLY}, and does not load pickles")
 _COMPILED = ("a model that OpenVINO compiled for one device", f"{_IR_ONLY}: pass the IR that it was compiled from")
 _TENSORS = ("a file of tensors without layers", _IR_ONLY)
 _POINTER = ("a Git LFS pointer", "not the file itself: run `git lfs pull`")
-_HTML = ("an HTML page", "not the file itself: the download got a web page; get the raw file")
+_HTML = ("an HTML page", "not the file itself: the download returned a web page; download the raw file")
 _ARRAY = ("a file of NumPy arrays", _INPUT)
 _IMAGE = ("an image", _INPUT)
 _ZIP = ("a ZIP archive", _COMPRESSED.format(command="unzip"))

@@ -141,7 +141,7 @@ def sort_layers(graph: Graph) -> list[Layer]:
 
 
 def _describe_missing_result(graph: Graph) -> str:
-    message = "the model has no Result, there is nothing to compute"
+    message = "the model has no Result, so there is nothing to compute"
     if any("execOrder" in layer.attributes for layer in graph.layers):
         message += "; it is an execution graph, which describes how OpenVINO runs another model"
     return message

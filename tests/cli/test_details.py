@@ -137,11 +137,11 @@ def test_replay_states_whether_the_model_is_the_recorded_one(model, tmp_path, ca
     code, out, _ = call(capsys, "replay", trace, "layer2")
     assert ["layer2", "f32", "[2,3]"] in [line.split()[:3] for line in out.splitlines()]
     assert code == 0
-    assert "the model is not the one that was recorded" not in out
+    assert "the model differs from the recorded one" not in out
     assert "layer2 equals the recorded value" in out
     code, out, _ = call(capsys, "replay", trace, "layer2", "--model", other)
     assert code == 1
-    assert "the model is not the one that was recorded" in out
+    assert "the model differs from the recorded one" in out
     assert "layer2 differs from the recorded value: max abs 4, SQNR" in out
     for path, is_same in ((model, True), (other, False)):
         report = json.loads(call(capsys, "replay", trace, "layer2", "--model", path, "--json")[1])

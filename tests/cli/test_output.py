@@ -55,7 +55,7 @@ def test_comparison_is_printed_as_two_lines_and_two_tables(folder, capsys):
     assert call(capsys, "compare", "good.xml", "bad.xml", "--input", "x.npy") == (
         1,
         "layer1 (Elu) is the first layer that adds an error (max abs 0.9502, SQNR 8.1 dB): "
-        "alpha is 1, in the reference 2\n"
+        "alpha is 1, but 2 in the reference\n"
         "good.xml against bad.xml (f32): 2 of 2 layers matched, all of them by name\n"
         "\n"
         "layer   type  verdict  own dB  own max abs  accumulated dB  accumulated max abs\n"

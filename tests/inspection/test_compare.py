@@ -42,7 +42,7 @@ def test_layer_that_adds_an_error_is_distinguished_from_those_that_inherit_it(tm
     result = compare(good, bad, X)
     assert not result.agrees
     assert result.first.key == "layer1"
-    assert result.first.reason == "alpha is 1, in the reference 2"
+    assert result.first.reason == "alpha is 1, but 2 in the reference"
     assert get_verdicts(result) == {"layer1": "adds", "layer2": "inherits", "layer3": "inherits"}
     own = {n.key: n.own.is_exact for n in result.layers}
     assert own == {"layer1": False, "layer2": True, "layer3": True}
@@ -76,7 +76,10 @@ def test_constants_that_differ_are_named(tmp_path):
     assert (result.first.key, result.first.verdict) == ("product", "adds")
     assert result.first.reason == "constant 'b' differs in 1 of 2 elements"
     result = compare(good, write_constants(tmp_path, "half", [[3, 4], [1, 5]], element_type="f16"), x)
-    assert result.first.reason == "constant 'a' is f32, in the reference f16; constant 'b' is f32, in the reference f16"
+    assert (
+        result.first.reason
+        == "constant 'a' is f32, but f16 in the reference; constant 'b' is f32, but f16 in the reference"
+    )
     assert compare(good, write_constants(tmp_path, "same", [[3, 4], [1, 2]]), x).agrees
 
 

@@ -47,7 +47,7 @@ def test_dropped_layer():
     model = make(Row("a", "Elu", ["x"], {"alpha": "1"}), Row("s", "Sigmoid", ["a"]))
     other = make(Row("a", "Elu", ["x"], {"alpha": "1"}), Row("r", "Relu", ["a"]), Row("s", "Sigmoid", ["r"]))
     result = diff(model, other)
-    text = "input 0 comes from a (Elu), in the other model from r (Relu)"
+    text = "input 0 comes from a (Elu), but from r (Relu) in the other model"
     assert [(layer.key, layer.differences) for layer in result.layers] == [("s", (text,))]
     assert (result.added, result.removed) == ([], [("r", "Relu")])
     assert diff(other, model).added == [("r", "Relu")]
@@ -57,7 +57,7 @@ def test_dropped_layer():
 
 def test_other_operation():
     model, other = (make(Row("c", kind, ["x", "z"])) for kind in ("Greater", "Less"))
-    text = "the type is Greater, in the other model Less"
+    text = "the type is Greater, but Less in the other model"
     assert list_differences(model, other) == {"c": [text]}
     first = compare(model, other, X2).first
     assert (first.key, first.reason) == ("c", text.replace("other model", "reference"))
@@ -71,7 +71,7 @@ def test_constants_and_shapes():
 
     assert list_differences(build([1, 2, 3]), build([1, 2.5, 3])) == {"c": ["1 of 3 elements differ, by at most 0.5"]}
     differences = list_differences(build([1, 2, 3]), build([[1, 2, 3]]))
-    assert differences["s"] == ["output 0 is f32[3], in the other model f32[1,3]"]
+    assert differences["s"] == ["output 0 is f32[3], but f32[1,3] in the other model"]
 
 
 def test_variables():
@@ -81,8 +81,8 @@ def test_variables():
         return make(*rows, Row("s", "Add", ["r0", "r1"]))
 
     differences = list_differences(build("a", "b"), build("b", "a"))
-    assert differences["r0"] == ["variable_id is a, in the other model b"]
-    assert differences["r1"] == ["variable_id is b, in the other model a"]
+    assert differences["r0"] == ["variable_id is a, but b in the other model"]
+    assert differences["r1"] == ["variable_id is b, but a in the other model"]
 
 
 def make_loop(exchanged):
@@ -121,7 +121,7 @@ def test_command(tmp_path, change, code):
     assert result.returncode == code
     lines = result.stdout.splitlines()
     assert lines[-1] == "4 layers matched: " + ("1 differ, 0 added, 0 removed" if code else "no difference")
-    assert lines[:-1] == (["e (Elu): alpha is 1.0, in the other model 2.0"] if code else [])
+    assert lines[:-1] == (["e (Elu): alpha is 1.0, but 2.0 in the other model"] if code else [])
     result = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
     assert json.loads(result.stdout)["equal"] is (code == 0)
     assert result.returncode == code

@@ -129,7 +129,7 @@ def test_wrong_variables_are_named():
     result = compare(other, model, np.ones((1, 6), np.float32))
     assert result.outcome == "differs"
     assert [layer.key for layer in result.causes] == ["write_fast", "write_slow"]
-    assert result.causes[0].reason == "variable_id is slow, in the reference fast"
+    assert result.causes[0].reason == "variable_id is slow, but fast in the reference"
 
 
 def test_runs_of_a_session_are_compared():

@@ -216,13 +216,13 @@ def test_profile_is_described_in_sentences():
     assert lines == [
         "Profile: 8.000 ms per run (median of 3, optimized program), 10.500 ms with timers, 8 M FLOP, 1.0 GFLOP/s, "
         "at most 1.5 KB alive",
-        "This machine with 2 threads: 100 GFLOP/s in products of matrices, 20.0 GB/s in copies",
+        "This machine with 2 threads: 100 GFLOP/s in matrix products, 20.0 GB/s in copies",
         "FLOP count unknown: TopK",
     ]
     plain = replace(PROFILE, layers=(TOPK,), optimized=False, machine=Machine(1, 1e11, 2e10), seconds=0.0035)
     assert describe_profile(plain)[:2] == [
         "Profile: 8.000 ms per run (median of 3, plain program), 3.500 ms with timers, - FLOP, at most 10 B alive",
-        "This machine with 1 thread: 100 GFLOP/s in products of matrices, 20.0 GB/s in copies",
+        "This machine with 1 thread: 100 GFLOP/s in matrix products, 20.0 GB/s in copies",
     ]
     assert repr(PROFILE) == "<Profile: 'net', 4 layers, 8.000 ms per run>"
 

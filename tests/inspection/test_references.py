@@ -237,7 +237,7 @@ def test_differences_of_attributes_are_stated_with_both_values():
         for alpha in ("1", "2")
     ]
     (layer,) = compare(models[0], models[1], -X).layers
-    assert (layer.verdict, layer.reason) == ("adds", "alpha is 1, in the reference 2")
+    assert (layer.verdict, layer.reason) == ("adds", "alpha is 1, but 2 in the reference")
     (layer,) = compare(models[0], models[1], X).layers
     assert (layer.verdict, layer.reason) == ("exact", "")
 
@@ -497,7 +497,7 @@ def test_attributes_are_compared_in_the_order_of_the_model():
     ]
     assert (
         compare(models[0], models[1], 5 * X).first.reason
-        == "min is 0, in the reference -1; max is 1, in the reference 2"
+        == "min is 0, but -1 in the reference; max is 1, but 2 in the reference"
     )
 
 

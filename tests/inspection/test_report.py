@@ -264,7 +264,7 @@ def test_pairs_list_what_differs_and_what_has_no_match(tmp_path):
     assert (report.has_run, report.title, pair["layer"], pair["graph"]) == (False, "a.xml · b.xml", 4, 1)
     assert data["graphs"][1]["members"] == [4, 5, 6, 7]
     assert pair["partners"][1] == 5
-    assert "alpha is 1, in the other model 0.5" in pair["differences"][1]
+    assert "alpha is 1, but 0.5 in the other model" in pair["differences"][1]
     assert pair["unmatched"] == [2, 6]
 
 

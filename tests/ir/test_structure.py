@@ -118,12 +118,12 @@ STRUCTURES = [
         EDGES[:1],
         ["line 5: layer 9 'layer9' (Result, opset1): its input is not connected"],
     ),
-    ([PARAMETER, RELU], EDGES[:1], ["the model has no Result, there is nothing to compute"]),
+    ([PARAMETER, RELU], EDGES[:1], ["the model has no Result, so there is nothing to compute"]),
     (
         [PARAMETER, layer(1, "Relu", data='execOrder="1"', inputs=[port(0)], outputs=[port(1)])],
         EDGES[:1],
         [
-            "the model has no Result, there is nothing to compute; it is an execution graph, which describes how "
+            "the model has no Result, so there is nothing to compute; it is an execution graph, which describes how "
             "OpenVINO runs another model"
         ],
     ),

@@ -422,7 +422,7 @@ def _multiply(planner: BodyPlanner, step: BodyStep) -> list[BodyValue]:
 
 
 def _multiply_matrices(planner: BodyPlanner, a: BodyValue, b: BodyValue) -> BodyValue:
-    """Add products of matrices."""
+    """Add matrix products."""
     if a.shape[-1] != b.shape[-2]:
         raise NoKernelError("the shapes do not match")
     if a.strides[-1] != F32.itemsize and a.shape[-1] > 1:

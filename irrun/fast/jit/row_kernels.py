@@ -1,4 +1,4 @@
-"""Kernels on rows for bodies of loops: Gather, TopK, LogSoftmax and small products of matrices."""
+"""Kernels on rows for bodies of loops: Gather, TopK, LogSoftmax and small matrix products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for products of matrices and convolutions."""
+"""Rules for matrix products and convolutions."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def run(program: Program, resources: Resources) -> None:
 def _check(view: View, match: Match) -> str:
     loop = match["loop"]
     if "body" not in loop.bodies:
-        return "all iterations are computed at once" if loop.plain else "the kernel is not the plain one of irrun"
+        return "all iterations are computed at once" if loop.plain else "the kernel is not irrun's plain kernel"
     return "an input is not connected" if ABSENT in loop.inputs else ""
 
 

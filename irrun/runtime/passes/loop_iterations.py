@@ -14,7 +14,7 @@ __all__ = ["RULES"]
 
 def _check(view: View, match: Match) -> str:
     loop = match["loop"]
-    return "" if loop.bodies else "the kernel is not the plain one of irrun"
+    return "" if loop.bodies else "the kernel is not irrun's plain kernel"
 
 
 def _build(view: View, match: Match) -> Changes:

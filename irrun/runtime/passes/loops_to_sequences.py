@@ -27,7 +27,7 @@ LOOP = Pattern("loop", ("Loop", "TensorIterator"))
 def _check(view: View, match: Match) -> str:
     loop = match["loop"]
     if loop.plain:
-        return "the kernel is not irrun's own"
+        return "the kernel is not irrun's plain kernel"
     return "an input is not connected" if ABSENT in loop.inputs else ""
 
 
