@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from irrun.generation.embedding import EmbeddingConfig, TextEmbedder
 from irrun.openvino.errors import translate_errors
 from irrun.openvino_genai.enumerations import PoolingType
-from irrun.openvino_genai.generation_config import Options, _Attributes, to_bool, to_optional, to_text
+from irrun.openvino_genai.options import Options, OptionSet, to_bool, to_optional, to_text
 from irrun.openvino_genai.settings import find_model, make_settings
 
 __all__ = ["TextEmbeddingPipeline"]
@@ -22,7 +22,7 @@ def _to_pooling_type(value: Any) -> PoolingType:
     return value
 
 
-class EmbeddingPipelineConfig(_Attributes):
+class EmbeddingPipelineConfig(OptionSet):
     """The options of embedding; see OpenVINO GenAI's documentation.
 
     Args:

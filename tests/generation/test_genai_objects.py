@@ -11,7 +11,8 @@ from irrun.generation.pipeline import GeneratedText
 from irrun.generation.transcription import TranscriptionConfig
 from irrun.openvino_genai.chat_history import ChatHistory
 from irrun.openvino_genai.enumerations import StopCriteria, StreamingStatus
-from irrun.openvino_genai.generation_config import GenerationConfig, keep_default
+from irrun.openvino_genai.generation_config import GenerationConfig
+from irrun.openvino_genai.options import keep_default
 from irrun.openvino_genai.streamers import StreamerBase, TextStreamer, make_streamer, to_status
 
 
