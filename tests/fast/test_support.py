@@ -247,7 +247,7 @@ def test_summaries_are_phrases():
     assert not summary.endswith(".")
     assert (
         get_summary(find_operation("PRelu-1"))
-        == "use max(x, slope x) for slopes in (0, 1], and the sum of both halves for others"
+        == "use max(x, slope x) for slopes in (0, 1], and the sum of both halves for other slopes"
     )
     assert get_summary(find_operation("NonZero-3")) == ""
     assert get_summary(find_operation("MVN-2")) == "compute in place"
