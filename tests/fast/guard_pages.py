@@ -160,15 +160,20 @@ def run_quantized_kernels():
                     convolve = quantized_kernels.QuantizedConvolutionKernel(weights, np.ones(channels), *arguments)
                     residual = formats.encode(draw(*shape), coded) if is_coded else draw(*shape)
                     convolve(data, guard(residual))
+                own = (steps[0], Step("FakeQuantize", (7, 2, 3, 4, 5, 6), (254.0,)))
+                arguments = (attributes, coded, own, [draw(1, channels, 1, 1), *limits], True)
+                quantized_kernels.QuantizedConvolutionKernel(weights, np.ones(channels), *arguments)(data)
         for is_coded in (False, True):
             sources = [draw(width), CodedOperand(coded) if is_coded else None, *limits]
             own = steps if is_coded else steps[:2]
-            weights = draw_codes(width, 12, dtype=np.int8)
+            columns = width + -width % 4 if is_coded else width
+            sources[0] = draw(columns)
+            weights = draw_codes(columns, 12, dtype=np.int8)
             product = quantized_kernels.QuantizedProductKernel(
-                weights, np.ones(width), 2, coded, own, sources, is_coded
+                weights, np.ones(columns), 2, coded, own, sources, is_coded
             )
             for rows in (1, 4, 9, 200):
-                residual = draw_codes(rows, width) if is_coded else draw(rows, width)
+                residual = draw_codes(rows, columns) if is_coded else draw(rows, columns)
                 product(draw_codes(rows, 12), residual)
         for data in (draw(width), draw_codes(width)):
             if data.dtype == np.uint8:

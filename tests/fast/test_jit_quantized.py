@@ -121,6 +121,44 @@ def test_sums_are_exact(seed, form):
     np.testing.assert_array_equal(result, (sums * scales.reshape(-1, 1, 1)).astype(F32))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_codes_of_depthwise_convolutions_are_exact(seed, form, monkeypatch):
+    from irrun.fast.jit import quantized_depthwise
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.quantized_kernels import QuantizedConvolutionKernel
+
+    if seed % 2:
+        monkeypatch.setattr(quantized_depthwise, "has_feature", lambda name: False)
+    quantized_depthwise.compile_depthwise.cache_clear()
+    rng = np.random.default_rng(seed)
+    channels = int(rng.integers(2, 12))
+    kernel, strides, dilations = rng.integers(1, 6, 2), rng.integers(1, 4, 2), rng.integers(1, 4, 2)
+    begin, end = rng.integers(-1, 4, 2), rng.integers(-1, 4, 2)
+    size = rng.integers(1, 40, 2) + dilations * (kernel - 1) + 2
+    windows = [kernel, strides, dilations, begin, end]
+    names = ("strides", "dilations", "pads_begin", "pads_end")
+    attributes = dict(zip(names, ([*map(int, v)] for v in windows[1:]), strict=True))
+    levels = rng.integers(0, 256, (int(rng.integers(1, 3)), channels, *size)).astype(np.uint8)
+    filters = rng.integers(-128, 128, (channels, 1, 1, *kernel)).astype(np.int8)
+    bias = rng.integers(-300, 300, (1, channels, 1, 1)).astype(F32)
+    zero, step = int(rng.integers(0, 256)), 2.0 ** rng.integers(4, 10)
+    low = F32(-step * int(rng.integers(0, 256)))
+    limits = [low, low + F32(255 * step), F32(255 * step), F32(255), F32(0)]
+    steps = (Step("Add", (0, 1)), Step("FakeQuantize", (7, 2, 3, 4, 5, 6), (255.0,)))
+    source = make_format(-zero, 255 - zero)
+    arguments = (filters, np.ones(channels), attributes, source, steps, [bias, *limits], True)
+    if strides[1] <= 2:  # wider strides are computed by another method
+        monkeypatch.setattr("irrun.fast.jit.quantized_convolution.QuantizedConvolution.make_task", pytest.fail)
+    convolve = QuantizedConvolutionKernel(*arguments)
+    codes = make_codes(levels)
+    result = run_with_threads(lambda: convolve(codes))
+    sums = group_convolution_1(levels.astype(np.float64) - zero, filters.astype(np.float64), **attributes) + bias
+    # All sums are exact, and so are their levels before they are rounded.
+    expected = np.rint(np.clip((sums - low) / step, 0, 255)).astype(np.uint8)
+    found = result.transpose(0, 1, 4, 2, 3).reshape(len(levels), -1, *expected.shape[2:])[:, :channels]
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("rows", [1, 4, 7, 30, 300])
 @pytest.mark.parametrize("columns", [1, 16, 17, 48, 64, 130])
 def test_sums_of_products_are_exact(rows, columns, form):

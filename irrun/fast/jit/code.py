@@ -206,6 +206,13 @@ class Function:
         lanes = int(type_[1:].split()[0])
         return self.emit(type_, f"shufflevector {type_} {first}, {type_} poison, <{lanes} x i32> zeroinitializer")
 
+    def shuffle(self, vectors: Sequence[Value], numbers: Sequence[int]) -> Value:
+        """Return a vector of selected elements of two vectors; those of the second one are numbered after the first."""
+        a, b = vectors
+        shown = ", ".join(f"i32 {number}" for number in numbers)
+        text = f"shufflevector {a.type} {a}, {b.type} {b}, <{len(numbers)} x i32> <{shown}>"
+        return self.emit(f"<{len(numbers)} x {a.type.split()[-1][:-1]}>", text)
+
     # Types and calls
 
     @property

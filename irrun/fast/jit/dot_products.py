@@ -154,6 +154,9 @@ class _Pairs(DotProduct):
         return sum_ + f.call(f"llvm.x86.{names[1]}", sum_.type, pairs, f.coerce(1, halves))
 
 
+_PORTABLE = DotProduct()
+
+
 def split_weights(codes: Array) -> tuple[Array, Array]:
     """Split weights into two parts, so that sums of two products with either part fit in i16.
 
@@ -227,4 +230,4 @@ def get_dot_product(can_split: bool = False) -> DotProduct:
     form = None if _forced else _find_vnni() or _find_neon()
     if form is None and can_split and _forced != "portable":
         form = _find_pairs()
-    return form or DotProduct()
+    return form or _PORTABLE

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +33,7 @@ from irrun.fast.jit.kernels import classify_operand, expand_operand, make_geomet
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.quantized_code import count_quads
 from irrun.fast.jit.quantized_convolution import QuantizedConvolution
+from irrun.fast.jit.quantized_depthwise import QuantizedDepthwiseConvolution
 from irrun.fast.jit.quantized_epilogue import CodedOperand, Source, simplify
 from irrun.fast.jit.quantized_pads import PadCorrection, may_pad
 from irrun.fast.jit.quantized_products import (
@@ -41,6 +44,7 @@ from irrun.fast.jit.quantized_products import (
     encode_rows,
 )
 from irrun.fast.jit.quantized_products import get_epilogue_address as get_row_epilogue_address
+from irrun.fast.jit.tasks import Task
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import create_windows
 
@@ -214,7 +218,11 @@ class QuantizedConvolutionKernel(CompiledKernel):
         sums = codes.reshape(self._out_channels, -1).sum(axis=1, dtype=np.int64)
         self._pad = int(zero.min()) * 0x01010101
         planar = codes if self._rank == 4 else codes[:, :, :, np.newaxis]
-        self._convolution = QuantizedConvolution(planar, (-zero * sums).astype(np.int32))
+        bias = (-zero * sums).astype(np.int32)
+        self._depthwise = QuantizedDepthwiseConvolution(planar[:, 0, 0], bias) if is_depthwise else None
+        self._create_convolution = functools.partial(QuantizedConvolution, planar, bias)
+        #: For depthwise convolutions, it is created for windows and epilogues that the other form does not support.
+        self._convolution = None if is_depthwise else self._create_convolution()
         self._correction: PadCorrection | None = None
         if not pads_exactly and may_pad(attributes, self._kernel_shape):
             value = source.out_low + int(zero.min()) * source.step
@@ -304,7 +312,7 @@ class QuantizedConvolutionKernel(CompiledKernel):
             operands.append((CONSTANT, get_address(value)))
             constants.append(value)
         expression = Expression(tuple(kinds), self._steps)
-        task = self._convolution.make_task(data_shape[0], geometry, self._pad, expression, self.returns_codes)
+        task = self._make_task(data_shape[0], geometry, expression)
         stored = (*_to_codes(shape)[:-1], 1) if self.returns_codes else shape
         binding = Binding(stored, [task], (0, RESULT, TABLE), operands, 0, constants)
         variables = {number - 1: kind for (number, _), kind in zip(operands, kinds, strict=True) if number != CONSTANT}
@@ -314,6 +322,15 @@ class QuantizedConvolutionKernel(CompiledKernel):
             kind != "codes" and math.prod(shapes[number]) != sizes[kind] for number, kind in variables.items()
         )
         return _BoundConvolution(binding, shape, variables, copies_operands)
+
+    def _make_task(self, batch: int, geometry: Geometry, expression: Expression) -> Task:
+        """Return the task of the fastest method that supports the windows and the epilogue."""
+        if self._depthwise is not None and self.returns_codes:
+            with suppress(NoKernelError):
+                return self._depthwise.make_task(batch, geometry, self._pad, expression)
+        if self._convolution is None:
+            self._convolution = self._create_convolution()
+        return self._convolution.make_task(batch, geometry, self._pad, expression, self.returns_codes)
 
     def _prepare_constant(self, operand: int | Array, geometry: Geometry, shape: tuple[int, ...]) -> tuple[str, Array]:
         """Return the kind of a constant operand, or of the correction, and its value as the epilogue reads it."""
