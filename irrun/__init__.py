@@ -75,22 +75,22 @@ if TYPE_CHECKING:
     from irrun.openvino.install import install_as_openvino as install_as_openvino
     from irrun.ops._support.operation import Operation as Operation
     from irrun.ops._support.registry import op as op
+    from irrun.runtime.compiled_model import CompiledModel as CompiledModel
+    from irrun.runtime.compiled_model import compile_model as compile_model
+    from irrun.runtime.compiled_model import run as run
     from irrun.runtime.declaration_check import Mismatch as Mismatch
     from irrun.runtime.index_check import InvalidIndices as InvalidIndices
     from irrun.runtime.observer import Observer as Observer
     from irrun.runtime.observer import Scope as Scope
-    from irrun.runtime.request import CompiledModel as CompiledModel
+    from irrun.runtime.outputs import Outputs as Outputs
     from irrun.runtime.request import InferRequest as InferRequest
-    from irrun.runtime.request import Outputs as Outputs
-    from irrun.runtime.request import VariableState as VariableState
-    from irrun.runtime.request import compile_model as compile_model
-    from irrun.runtime.request import run as run
     from irrun.runtime.validation import validate as validate
+    from irrun.runtime.variables import VariableState as VariableState
     from irrun.shapes import PartialShape as PartialShape
 
 #: The public names and the modules that define them.
 _PUBLIC = {
-    "CompiledModel": "irrun.runtime.request",
+    "CompiledModel": "irrun.runtime.compiled_model",
     "ElementType": "irrun.element_types",
     "ExecutionError": "irrun.errors",
     "Finding": "irrun.ir.structure",
@@ -105,15 +105,15 @@ _PUBLIC = {
     "ModelError": "irrun.errors",
     "Observer": "irrun.runtime.observer",
     "Operation": "irrun.ops._support.operation",
-    "Outputs": "irrun.runtime.request",
+    "Outputs": "irrun.runtime.outputs",
     "PartialShape": "irrun.shapes",
     "Profile": "irrun.inspection.profiling",
     "Scope": "irrun.runtime.observer",
     "TensorSpec": "irrun.ir.model",
     "TimeLimitError": "irrun.errors",
     "UnsupportedError": "irrun.errors",
-    "VariableState": "irrun.runtime.request",
-    "compile_model": "irrun.runtime.request",
+    "VariableState": "irrun.runtime.variables",
+    "compile_model": "irrun.runtime.compiled_model",
     "distributed": "",
     "export_onnx": "irrun.export.api",
     "embed": "irrun.generation.embedding",
@@ -129,7 +129,7 @@ _PUBLIC = {
     "ops": "",
     "profile": "irrun.inspection.profiling",
     "read_model": "irrun.ir.reader",
-    "run": "irrun.runtime.request",
+    "run": "irrun.runtime.compiled_model",
     "save_model": "irrun.ir.writer",
     "save_outputs": "irrun.data.save",
     "transcribe": "irrun.generation.transcription",

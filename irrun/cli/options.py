@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from irrun.ir.model import Model
+    from irrun.runtime.compiled_model import CompiledModel
     from irrun.runtime.options import RunSettings
-    from irrun.runtime.request import CompiledModel
 
 __all__ = ["RunOptions", "against_option", "choose_reference", "get_keywords", "run_options", "setting_options"]
 

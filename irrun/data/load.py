@@ -25,7 +25,7 @@ from irrun.numerals import is_decimal, parse_float
 from irrun.shapes import PartialShape
 
 if TYPE_CHECKING:
-    from irrun.runtime.request import CompiledModel
+    from irrun.runtime.compiled_model import CompiledModel
 
 __all__ = ["LoadOptions", "load_input", "load_input_sets", "load_inputs"]
 

@@ -18,8 +18,9 @@ from irrun.distributed.store import get_chunk_file, open_group
 from irrun.element_types import ElementType
 from irrun.errors import InputError, IrrunError
 from irrun.imports import import_file
+from irrun.runtime.compiled_model import CompiledModel, compile_model
 from irrun.runtime.malloc import override_thresholds
-from irrun.runtime.request import CompiledModel, InferRequest, compile_model
+from irrun.runtime.request import InferRequest
 
 __all__ = ["compile_for_worker", "compute_samples", "convert_type", "describe_outputs", "run_chunk"]
 

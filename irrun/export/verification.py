@@ -67,7 +67,7 @@ def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference
     except ImportError:
         raise InputError("verifying requires onnxruntime: pip install onnxruntime") from None
     from irrun.data.load import load_inputs
-    from irrun.runtime.request import compile_model
+    from irrun.runtime.compiled_model import compile_model
 
     inputs = load_inputs(["random"], model)
     compiled = compile_model(model)

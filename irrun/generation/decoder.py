@@ -13,9 +13,9 @@ from irrun.ir.editor import GraphEditor
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, TensorSpec
 from irrun.ops._support.registry import get_card
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.observer import Observer
 from irrun.runtime.options import RunSettings
-from irrun.runtime.request import CompiledModel
 
 __all__ = ["Decoder", "compile_language_model"]
 

@@ -17,8 +17,8 @@ from irrun.ir.editor import GraphEditor
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
-from irrun.runtime.request import CompiledModel
 
 __all__ = ["TextTokenizer", "TokenizerOptions", "find_file"]
 

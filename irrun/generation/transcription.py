@@ -19,8 +19,9 @@ from irrun.generation.sampling import Sampler
 from irrun.generation.sound import MAX_SIZES, FeatureExtractor, read_sound
 from irrun.generation.tokenization import TextTokenizer, TokenizerOptions, find_file
 from irrun.ir.reader import read_model
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.options import RunSettings
-from irrun.runtime.request import CompiledModel, InferRequest
+from irrun.runtime.request import InferRequest
 
 __all__ = ["Segment", "SpeechRecognizer", "Transcript", "TranscriptionConfig", "transcribe"]
 

@@ -22,9 +22,10 @@ from irrun.inspection.openvino_tensors import make_tensor
 from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.writer import save_model
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.options import RunSettings
-from irrun.runtime.request import CompiledModel, InferRequest
+from irrun.runtime.request import InferRequest
 
 __all__ = ["Block", "Engine", "IrrunEngine", "OpenVinoEngine", "run_block", "run_each"]
 

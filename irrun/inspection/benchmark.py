@@ -27,8 +27,8 @@ from irrun.version import __version__
 
 if TYPE_CHECKING:
     from irrun.runtime.compilation import Jit
+    from irrun.runtime.compiled_model import CompiledModel
     from irrun.runtime.inputs import Inputs
-    from irrun.runtime.request import CompiledModel
 
 __all__ = ["bench"]
 

@@ -15,9 +15,9 @@ from irrun.inspection.openvino_reference import OpenVinoBody, OpenVinoReference
 from irrun.inspection.replaying import isolate_layer
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.observer import Scope
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
-from irrun.runtime.request import CompiledModel
 
 __all__ = ["compare_bodies"]
 

@@ -21,12 +21,12 @@ from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
 from irrun.ops._support import registry
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.declaration_check import DeclarationCheck
 from irrun.runtime.index_check import IndexCheck
 from irrun.runtime.inputs import Inputs
 from irrun.runtime.observer import Observer, Scope
 from irrun.runtime.options import RunSettings
-from irrun.runtime.request import CompiledModel
 
 __all__ = ["CheckFinding", "CheckReport", "check"]
 

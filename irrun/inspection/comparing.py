@@ -35,10 +35,10 @@ from irrun.ir.graph import Layer
 from irrun.ir.model import Model, name_outputs
 from irrun.ir.reader import read_model
 from irrun.ops._support import registry
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.observer import Observer, Scope
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
-from irrun.runtime.request import CompiledModel
 
 __all__ = ["compare", "compare_with"]
 

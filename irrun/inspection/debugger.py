@@ -19,11 +19,11 @@ from irrun.inspection.conditions import Condition, parse_condition
 from irrun.inspection.keys import KeyTable, Selection
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.executor import Executor, RequestState
-from irrun.runtime.inputs import describe_type
+from irrun.runtime.inputs import describe_tensor
 from irrun.runtime.observer import Scope
 from irrun.runtime.program import Instruction, Program
-from irrun.runtime.request import CompiledModel
 
 __all__ = ["Breakpoint", "breakpoint"]
 
@@ -221,9 +221,7 @@ def _run_in_debugger(
 
 
 def _describe(value: Array | None) -> str:
-    if value is None:
-        return "none"
-    return f"{describe_type(value)}[{','.join(map(str, value.shape))}]"
+    return "none" if value is None else describe_tensor(value)
 
 
 class _LayerDebugger(pdb.Pdb):

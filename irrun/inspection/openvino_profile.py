@@ -24,8 +24,8 @@ from irrun.inspection.profile_layers import LayerProfile
 from irrun.ir.graph import Graph
 from irrun.ir.model import Model, index_names
 from irrun.ir.writer import save_model
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.inputs import Inputs, collect_inputs
-from irrun.runtime.request import CompiledModel
 
 __all__ = ["LayerPair", "OpenVinoProfile", "check_is_installed", "profile_openvino"]
 

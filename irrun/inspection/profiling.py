@@ -34,10 +34,11 @@ from irrun.inspection.profile_layers import LayerProfile, LayerProfiler, merge_p
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
 from irrun.runtime.compilation import Jit
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.executor import Fallback
 from irrun.runtime.inputs import Inputs
 from irrun.runtime.options import RunSettings
-from irrun.runtime.request import CompiledModel, InferRequest
+from irrun.runtime.request import InferRequest
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -23,10 +23,10 @@ from irrun.inspection.trace_file import FORMAT, VERSION, TraceWriter
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, name_outputs
 from irrun.ir.reader import read_model
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.observer import Observer, Scope
 from irrun.runtime.options import RunSettings
-from irrun.runtime.request import CompiledModel
 from irrun.version import __version__
 
 __all__ = ["Recorder", "record"]

@@ -15,10 +15,10 @@ from irrun.inspection.spool import Spool
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.ops._support import registry
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.inputs import convert_input
 from irrun.runtime.observer import Scope
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
-from irrun.runtime.request import CompiledModel
 
 __all__ = [
     "ModelReference",

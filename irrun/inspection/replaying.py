@@ -16,8 +16,8 @@ from irrun.ir.graph import Edge, Graph, Layer, Port
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
 from irrun.ir.structure import is_placeholder, sort_layers
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.options import RunSettings
-from irrun.runtime.request import CompiledModel
 
 __all__ = ["isolate_layer", "replay"]
 

@@ -71,7 +71,7 @@ _REFERENCES = {
     "": """\
     return []""",
     "f64": """\
-    from irrun.runtime.request import CompiledModel
+    from irrun.runtime.compiled_model import CompiledModel
 
     compiled = CompiledModel(model, optimize=False, precision="f64", keeps_output_types=False)
     return compiled(list(inputs.values())).to_tuple()""",

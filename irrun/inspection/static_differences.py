@@ -17,7 +17,7 @@ from irrun.inspection.replaying import isolate_layer
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.ir.weights import Weights
-from irrun.runtime.request import compile_model
+from irrun.runtime.compiled_model import compile_model
 
 __all__ = ["OWNER", "StaticDifferences"]
 

@@ -18,7 +18,7 @@ from irrun.ir.graph import Edge, Graph, Layer, Port
 from irrun.ir.model import Model
 from irrun.ir.weights import Weights
 from irrun.ops._support import registry
-from irrun.runtime.request import compile_model
+from irrun.runtime.compiled_model import compile_model
 
 __all__ = ["use_channel_scales"]
 

@@ -33,7 +33,7 @@ class CompiledModel:
         if isinstance(model, CompiledModel):
             self.__dict__ = model.__dict__
             return
-        from irrun.runtime.request import CompiledModel as IrrunCompiledModel
+        from irrun.runtime.compiled_model import CompiledModel as IrrunCompiledModel
 
         self._model: Model = model.clone()
         self._config = config or Config()

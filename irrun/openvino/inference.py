@@ -180,7 +180,7 @@ def compute_node(node: NodeData, arguments: Sequence[Array | None], operation: O
 
 
 def _compute_with_bodies(node: NodeData, arguments: Sequence[Array | None]) -> list[Array]:
-    from irrun.runtime.request import CompiledModel
+    from irrun.runtime.compiled_model import CompiledModel
 
     layer = make_layer(node, 0)
     graph = Graph([layer])

@@ -367,7 +367,7 @@ class Model(Named, ModelPorts):
         Raises:
             RuntimeError: The inputs do not fit the model, or a kernel failed.
         """
-        from irrun.runtime.request import CompiledModel
+        from irrun.runtime.compiled_model import CompiledModel
 
         compiled = CompiledModel(self._to_ir(), optimize=False, precision="declared")
         values = {i: tensor._to_values() for i, tensor in enumerate(input_tensors)}

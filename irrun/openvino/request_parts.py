@@ -10,7 +10,7 @@ from irrun.openvino.errors import translate_errors
 from irrun.openvino.tensor import Tensor
 
 if TYPE_CHECKING:
-    from irrun.runtime.request import VariableState as IrrunVariable
+    from irrun.runtime.variables import VariableState as IrrunVariable
 
 __all__ = ["ProfilingInfo", "VariableState"]
 

@@ -16,7 +16,7 @@ from irrun.shapes import PartialShape
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["InputKey", "Inputs", "collect_inputs", "convert_input", "describe_type", "find_position"]
+__all__ = ["InputKey", "Inputs", "collect_inputs", "convert_input", "describe_tensor", "describe_type", "find_position"]
 
 Array = np.ndarray[Any, Any]
 
@@ -272,3 +272,8 @@ def describe_type(value: object) -> str:
         return str(ElementType.of(value.dtype))
     except ValueError:
         return str(value.dtype)
+
+
+def describe_tensor(array: Array) -> str:
+    """Return the type and the shape of an array, such as "f32[1,3]"."""
+    return f"{describe_type(array)}[{','.join(map(str, array.shape))}]"

@@ -11,9 +11,10 @@ from irrun.arguments import check_choice, check_flag, check_number
 if TYPE_CHECKING:
     from irrun.ir.model import Model
     from irrun.runtime.compilation import Jit
+    from irrun.runtime.compiled_model import CompiledModel
     from irrun.runtime.inputs import Inputs
     from irrun.runtime.observer import Observer
-    from irrun.runtime.request import CompiledModel, Outputs
+    from irrun.runtime.outputs import Outputs
 
 __all__ = ["DEFAULT_SETTINGS", "RunSettings"]
 
@@ -59,7 +60,7 @@ class RunSettings:
         Raises:
             IrrunError: See `compile_model`.
         """
-        from irrun.runtime.request import CompiledModel
+        from irrun.runtime.compiled_model import CompiledModel
 
         arguments: dict[str, Any] = {
             "precision": self.precision,

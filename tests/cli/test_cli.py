@@ -456,7 +456,7 @@ def test_info_imports_kernels_of_model_only(model):
     assert "Relu-1" in out
     categories = {name.split(".")[2] for name in modules if name.startswith("irrun.ops.")}
     assert categories == {"_support", "activation", "infrastructure", "shape_rules"}
-    assert not {"irrun.runtime.executor", "irrun.runtime.request", "irrun.data.load", "rich"} & modules
+    assert not {"irrun.runtime.executor", "irrun.runtime.compiled_model", "irrun.data.load", "rich"} & modules
 
 
 def test_every_command_has_help(capsys):

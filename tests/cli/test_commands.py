@@ -15,7 +15,7 @@ from command_line import call
 from ir_text import chain, layer, net, port, write
 
 import irrun
-import irrun.runtime.request  # before its functions are replaced
+import irrun.runtime.compiled_model  # before its functions are replaced
 from irrun.data.load import LoadOptions, load_input_sets
 from irrun.errors import InputError
 from irrun.inspection.comparison import Comparison, LayerComparison

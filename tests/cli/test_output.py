@@ -228,7 +228,7 @@ def test_weights_memory_and_jit_are_passed_to_the_model(folder, capsys, monkeypa
         options.append(keywords["weights_memory"])
         return compiled_model(*arguments, **keywords)
 
-    monkeypatch.setattr("irrun.runtime.request.CompiledModel", record)
+    monkeypatch.setattr("irrun.runtime.compiled_model.CompiledModel", record)
     dump = ("--dump", "new/values")
     for arguments in (
         (),

@@ -20,7 +20,7 @@ from irrun.distributed.samples import Samples, Source, check_counts, find_source
 from irrun.distributed.store import ResultStore
 from irrun.errors import ExecutionError, InputError
 from irrun.ir.model import TensorSpec
-from irrun.runtime.request import compile_model
+from irrun.runtime.compiled_model import compile_model
 
 PICKY = """import irrun
 @irrun.op('Picky', opset='extension')

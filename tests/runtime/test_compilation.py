@@ -16,7 +16,7 @@ import pytest
 from ir_text import chain, write
 
 import irrun
-import irrun.runtime.request  # before its functions are replaced
+import irrun.runtime.compiled_model  # before its functions are replaced
 from irrun.fast.jit import cache
 from irrun.runtime import compilation
 from irrun.runtime.compilation import ProgramKernels, resolve_jit
@@ -282,10 +282,10 @@ def test_kernels_that_cannot_be_loaded_leave_the_model_to_numpy(path, monkeypatc
     compute(path, True)
     optimize = irrun.runtime.passes.optimize
 
-    def fail(program, use_jit, *others):
-        if use_jit:
+    def fail(program, resources):
+        if resources.use_jit:
             raise RuntimeError("no memory for code")
-        return optimize(program, use_jit, *others)
+        return optimize(program, resources)
 
     monkeypatch.setattr(irrun.runtime.passes, "optimize", fail)
     value, is_compiled = compute(path, "auto")

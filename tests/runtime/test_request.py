@@ -7,7 +7,7 @@ import pytest
 from ir_text import chain, layer, net, port, write
 
 import irrun
-import irrun.runtime.request  # before its functions are replaced
+import irrun.runtime.compiled_model  # before its functions are replaced
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
 

@@ -109,7 +109,7 @@ def test_steps_before_the_run_are_announced(tmp_path, monkeypatch):
         monkeypatch.setattr(f"{module}.{name}", call)
 
     record_steps_in("irrun.ir.reader", "parse_file")
-    record_steps_in("irrun.runtime.request", "lower")
+    record_steps_in("irrun.runtime.prepared_model", "lower")
     irrun.compile_model(write_chain(tmp_path, "Relu"))
     assert [step and (step.text, step.name, step.total) for step in steps] == [
         ("reading", "model.xml", 0),

@@ -24,10 +24,10 @@ from irrun.inspection.report.times import Times, measure_times, read_recorded_ti
 from irrun.inspection.trace import Trace
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.observer import Observer
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
-from irrun.runtime.request import CompiledModel
 from irrun.version import __version__
 
 __all__ = ["Report", "Source", "collect_report"]

@@ -15,8 +15,8 @@ from irrun.inspection.report.structure import Structure
 from irrun.inspection.report.summaries import shorten
 from irrun.ir.graph import Layer
 from irrun.ops._support import registry
+from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.program import Instruction
-from irrun.runtime.request import CompiledModel
 
 __all__ = ["Times", "measure_times", "read_recorded_times"]
 

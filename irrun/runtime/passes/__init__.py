@@ -6,42 +6,22 @@ A pass is imported only if a program may need it, because imports take most of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
-
-from irrun.fast.packing import MAX_PANEL_BYTES, PackedMemory
-from irrun.fast.specialization import DEFAULT_PACKED_BYTES
 from irrun.runtime.passes.phases import Resources, list_needed
 from irrun.runtime.program import Program
 
 __all__ = ["apply_passes", "optimize"]
 
 
-def optimize(
-    program: Program,
-    use_jit: bool,
-    packed_memory: int = DEFAULT_PACKED_BYTES,
-    release: Callable[[np.ndarray[Any, Any] | None], None] | None = None,
-    arranged_memory: int = 0,
-    is_mapped: Callable[[np.ndarray[Any, Any]], bool] = lambda weights: True,
-) -> Program:
+def optimize(program: Program, resources: Resources) -> Program:
     """Return a faster program that computes the same outputs within stated bounds.
 
     Args:
         program: The plain program; it is not changed.
-        use_jit: Whether kernels are compiled, which requires the extra `jit`.
-        packed_memory: Memory limit in bytes for additional copies of weights in other forms.
-        release: Releases the memory of weights that were read, of one array or of all of them. It is called when
-            copies were made.
-        arranged_memory: Memory limit in bytes for rearranged copies of compressed weights; also caps the panels of
-            other weights.
-        is_mapped: Returns whether an array is part of a mapped file.
+        resources: Memory for copies of weights, and whether kernels are compiled.
     """
     fast = program.copy()
-    packed = PackedMemory(packed_memory, release, min(arranged_memory, MAX_PANEL_BYTES), is_mapped)
-    resources = Resources(packed, PackedMemory(arranged_memory, release), use_jit)
-    for phase in list_needed(fast, use_jit):
+    for phase in list_needed(fast, resources.use_jit):
         phase.run(fast, resources)
     return fast
 
