@@ -16,10 +16,11 @@ from irrun.conformance.faults import list_faults
 PAGE = Path(__file__).parent / "openvino_faults.md"
 
 INTRODUCTION = f"""\
-Where OpenVINO {VERSION} computes something else than irrun, because it is wrong or chooses otherwise: its CPU plugin
-with `INFERENCE_PRECISION_HINT=f32`, and its reference implementation, `Model.evaluate`. The
-[conformance tests](conformance.md) compare irrun with the reference implementation first, then with the plugin, and
-accept no other differences. Faults of the converter of ONNX models are on [that page](conformance.md).
+This page lists where the results of OpenVINO {VERSION} differ from irrun's, because OpenVINO is wrong or made another
+choice. It covers the CPU plugin with `INFERENCE_PRECISION_HINT=f32`, and the reference implementation,
+`Model.evaluate`. The [conformance tests](conformance.md) compare irrun with the reference implementation first, then
+with the plugin, and do not accept other differences. [Conformance](conformance.md) also lists faults of OpenVINO's
+ONNX converter.
 
 Some faults depend on the instruction set that the plugin uses: by default the processor's, or a limit set by the
 environment variable `ONEDNN_MAX_CPU_ISA`, such as `AVX2`. The tables state which processors show a fault.
@@ -32,15 +33,15 @@ gone. They need the extra `openvino` (`pip install -e '.[openvino]'`)."""
 SECTIONS = {
     "values": (
         "Wrong results",
-        "Results that contradict the specification, or the reference implementation where that says nothing.",
+        "Results that contradict the specification or, where it says nothing, the reference implementation.",
     ),
     "memory": (
         "Undefined memory and crashes",
-        "Results that are not written, and accesses past the end of tensors. What happens differs from run to run.",
+        "Results that are not written, and accesses past the end of tensors. The effects differ from run to run.",
     ),
     "rounding": (
         "Narrower types and rounding",
-        "Results that are computed in a narrower type, or rounded otherwise. Some of these are choices, not faults.",
+        "Results that are computed in a narrower type, or rounded differently. Some of these are choices, not faults.",
     ),
 }
 IMPLEMENTATIONS = {"cpu": "CPU plugin", "evaluate": "Reference implementation"}

@@ -14,7 +14,7 @@ PLUGIN_MEMORY_FAULTS = [
     _memory(
         "plugin-binary-convolution-channels",
         "BinaryConvolution is undefined if the number of input channels is not a multiple of 8",
-        text="Results differ from run to run, since bits beyond the filters are read.",
+        text="The plugin reads bits beyond the filters, so results differ from run to run.",
         code="""
 x = ops.parameter([1, 3, 2, 2], f32)
 filters = ov.op.Constant(ov.Tensor(np.array([0b11111111, 0b11110000], u8), ov.Shape([4, 3, 1, 1]), ov.Type.u1))
@@ -30,7 +30,7 @@ expected = np.full((1, 4, 2, 2), 3)
         "plugin-eye",
         "Eye does not write the ones if batch_shape is an empty Parameter",
         is_unsafe=False,
-        text="The result is undefined memory.",
+        text="The result contains undefined memory.",
         code="""
 size, batch = ops.parameter([1], np.int64), ops.parameter([0], np.int64)
 model = ov.Model([ops.eye(size, size, ops.constant(np.array([0])), "f32", batch)], [size, batch])
@@ -42,7 +42,7 @@ expected = [[1, 0], [0, 1]]
     _memory(
         "plugin-gather-axis",
         "Gather along an axis that is a Parameter ends the process",
-        text="Or fails with a message about memory.",
+        text="In some cases, it fails with an error about memory instead.",
         code="""
 from openvino import opset1
 
@@ -57,7 +57,7 @@ expected = data[:2]
     _memory(
         "plugin-gather-empty",
         "Gather of data or indices without elements ends the process",
-        text="The result has no elements.",
+        text="The result should be empty.",
         code="""
 indices = ops.parameter([0], np.int64)
 model = ov.Model([ops.gather(ops.constant(np.ones((3, 4), f32)), indices, ops.constant(0))], [indices])
@@ -70,7 +70,7 @@ expected = np.zeros((0, 4))
         "plugin-gather-tree",
         "GatherTree does not write sequences of length 0",
         is_unsafe=False,
-        text="All steps have the end token.",
+        text="All steps of such sequences should contain the end token.",
         code="""
 steps, length = ops.parameter([2, 1, 1], i32), ops.parameter([1], i32)
 model = ov.Model([ops.gather_tree(steps, steps, length, ops.constant(np.array(7, i32)))], [steps, length])
@@ -82,7 +82,7 @@ expected = [7, 7]
     _memory(
         "plugin-lrn-no-axes",
         "LRN without axes ends the process",
-        text="The windows then have one element.",
+        text="Without axes, each window should have one element.",
         code="""
 x = ops.parameter([1, 2, 2, 2], f32)
 model = ov.Model([ops.lrn(x, ops.constant(np.array([], np.int64)), 3.0, 1.0, 1.0, 3)], [x])
@@ -95,7 +95,7 @@ expected = np.full(8, 1 / (1 + 3), f32)
         "plugin-random-uniform-scalar",
         "RandomUniform of an empty shape is undefined",
         is_unsafe=False,
-        text="One number is expected.",
+        text="The result should be a single number.",
         code="""
 shape, low, high = ops.constant(np.array([], np.int64)), ops.constant(f32(2)), ops.constant(f32(7))
 model = ov.Model([ops.random_uniform(shape, low, high, "f32", 5, 6)], [])
@@ -107,8 +107,10 @@ expected = run_reference(model)
     _memory(
         "plugin-rdft",
         "RDFT and IRDFT read past the end of the data if signal_size is larger",
-        text="Missing elements are 0. Some sizes are refused, others have undefined results or end the process. So "
-        "do axes that are Parameters.",
+        text=(
+            "Missing elements should count as 0. Some sizes are rejected, others give undefined results or end "
+            "the process, and so do axes that are Parameters."
+        ),
         code="""
 x = ops.parameter([2, 4, 6, 2], f32)
 model = ov.Model([ops.irdft(x, ops.constant(np.array([1, 2])), ops.constant(np.array([5, 8])))], [x])
@@ -121,7 +123,10 @@ expected = np.fft.irfftn(data[..., 0] + 1j * data[..., 1], (5, 8), (1, 2)).astyp
     _memory(
         "plugin-squeeze",
         "Squeeze along axes that are Parameters fails or ends the process",
-        text="If the declared rank of the result is wrong for the axes: each axis is assumed to be removed.",
+        text=(
+            "This happens if the declared rank of the result does not match the axes, because the plugin "
+            "assumes that each axis is removed."
+        ),
         code="""
 x, axes = ops.parameter([1, 3, 1, 2], f32), ops.parameter([1], i32)
 model = ov.Model([ops.squeeze(x, axes)], [x, axes])
@@ -133,7 +138,7 @@ expected = np.ones((1, 3, 1, 2))
     _memory(
         "plugin-strided-slice",
         "StridedSlice with an ellipsis and new or shrunk axes fails if bounds are Parameters",
-        text="Or has undefined results, or ends the process.",
+        text="In other cases, it gives undefined results or ends the process.",
         code="""
 x = ops.parameter([2, 3, 4], f32)
 begin, end, strides = (ops.parameter([3], np.int64) for _ in range(3))
@@ -149,7 +154,7 @@ expected = data[:, :, None]
         "plugin-tile",
         "Tile without repeats is undefined",
         is_unsafe=False,
-        text="The result is the data.",
+        text="The result should equal the data.",
         code="""
 x = ops.parameter([2, 3], f32)
 model = ov.Model([ops.tile(x, ops.constant(np.array([], np.int64)))], [x])
@@ -160,10 +165,12 @@ expected = np.ones((2, 3))
     ),
     _memory(
         "plugin-variable",
-        "A variable that an input is assigned to is undefined",
+        "A variable that stores an input of the model is undefined",
         is_unsafe=False,
-        text="If Assign stores a Parameter itself, ReadValue reads it in the wrong order. The difference between the "
-        "input and the variable has the wrong sign from the second run on.",
+        text=(
+            "If Assign stores a Parameter directly, ReadValue reads the variable at the wrong time. From the "
+            "second run on, the difference between the input and the variable has the wrong sign."
+        ),
         code="""
 x = ops.parameter([1], f32)
 previous = ops.read_value(ops.constant(np.zeros(1, f32)), "v", ov.Type.f32, ov.PartialShape([1]))

@@ -14,7 +14,7 @@ PLUGIN_ROUNDING_FAULTS = [
     _rounding(
         "plugin-64-bits",
         "i64, u64 and u32 are computed in i32, and f64 in f32",
-        text="Values that do not fit are truncated to 32 bits or saturate. Constants and outputs are concerned too.",
+        text=("Values that do not fit are truncated to 32 bits or saturate. This also affects constants and outputs."),
         code="""
 x = ops.parameter([1], np.int64)
 model = ov.Model([ops.add(x, ops.constant(np.array([1])))], [x])
@@ -38,8 +38,10 @@ expected = [8]
     _rounding(
         "plugin-avg-pool",
         "AvgPool of integers rounds the quotient",
-        text="The specification, like the reference implementation for some of the types, truncates it. Without "
-        "AVX-512, the operation is not supported for integers of more than 8 bits with one channel.",
+        text=(
+            "The specification truncates the quotient, as does the reference implementation for some types. "
+            "Without AVX-512, the operation does not support integers of more than 8 bits with one channel."
+        ),
         code="""
 from openvino import opset1
 
@@ -53,7 +55,7 @@ expected = [1, 1]
     _rounding(
         "plugin-bytes",
         "i8 and u8 saturate",
-        text="Results of arithmetic that do not fit wrap around in the reference implementation.",
+        text="In the reference implementation, arithmetic results that do not fit wrap around.",
         code="""
 x, y = ops.parameter([2], u8), ops.parameter([2], u8)
 model = ov.Model([ops.add(x, y)], [x, y])
@@ -65,7 +67,7 @@ expected = [44, 2]
     _rounding(
         "plugin-convert",
         "Conversions to integers differ where values do not fit, and NaN becomes false",
-        text="The reference implementation converts to the type directly, the plugin by way of i32 or f32.",
+        text="The reference implementation converts directly to the type, the plugin by way of i32 or f32.",
         code="""
 x = ops.parameter([1], f32)
 model = ov.Model([ops.convert(x, "boolean")], [x])
@@ -77,7 +79,7 @@ expected = [True]
     _rounding(
         "plugin-erf-inv",
         "ErfInv has relative errors of up to 1e-4",
-        text="And more near 1. f64 is computed in f32.",
+        text="Errors are larger near 1. f64 is computed in f32.",
         code="""
 from openvino import opset17
 
@@ -91,8 +93,10 @@ expected = np.array([3.459], f32)
     _rounding(
         "plugin-fake-convert",
         "FakeConvert rounds subnormal numbers to nearest",
-        text="Numbers that are too small for the type are dropped in the reference implementation. Results in bf16 "
-        "differ in their rounding.",
+        text=(
+            "The reference implementation drops the bits of subnormal numbers that do not fit. In bf16, results"
+            " are also rounded differently."
+        ),
         code="""
 x = ops.parameter([1], f32)
 scale, shift = ops.constant(np.array([1], f32)), ops.constant(np.array([0], f32))
@@ -106,7 +110,7 @@ expected = run_reference(model, data)
     _rounding(
         "plugin-fake-quantize",
         "FakeQuantize computes in another order",
-        text="Its results differ in the last bits, and at ties by a level.",
+        text="Results differ in the last bits, and by one level at ties.",
         code="""
 x = ops.parameter([2], f32)
 limits = [ops.constant(np.array(limit, f32)) for limit in (-1.3, 2.7, -1.3, 2.7)]
@@ -120,7 +124,7 @@ expected = run_reference(model, data)
     _rounding(
         "plugin-grid-sample",
         'GridSample reflects points far away in f32, in the mode "bicubic"',
-        text="Points that are 1e9 and more away from the image are rounded.",
+        text="The coordinates of points at a distance of 1e9 or more from the image are rounded.",
         code="""
 x, grid = ops.parameter([1, 1, 2, 2], f32), ops.parameter([1, 1, 1, 2], f32)
 attributes = {"align_corners": False, "mode": "bicubic", "padding_mode": "reflection"}
@@ -134,8 +138,10 @@ expected = run_reference(model, *inputs).ravel().round(3)  # 3.648
     _rounding(
         "plugin-integer-functions",
         "Functions of integers round to nearest",
-        text="Exp, Log, Sin, Acos and similar functions are computed in f32. The reference implementation truncates "
-        "the result, or rounds it, according to the function.",
+        text=(
+            "Exp, Log, Sin, Acos and similar functions are computed in f32. The reference implementation "
+            "truncates or rounds the result, depending on the function."
+        ),
         code="""
 x = ops.parameter([1], i32)
 model = ov.Model([ops.exp(x)], [x])
@@ -147,7 +153,7 @@ expected = [2]
     _rounding(
         "plugin-integer-products",
         "MatMul of integers is computed in f32",
-        text="Sums above 2^24 are rounded, and those that do not fit saturate.",
+        text="Sums above 2^24 are rounded, and sums that do not fit saturate.",
         code="""
 x = ops.parameter([1, 2], i32)
 model = ov.Model([ops.matmul(x, ops.constant(np.array([[1], [1]], i32)), False, False)], [x])
@@ -159,7 +165,7 @@ expected = [[2**24 + 1]]
     _rounding(
         "plugin-integer-sums",
         "ReduceSum and ReduceMean of integers are computed in f32",
-        text="Sums above 2^24 are rounded, and those that do not fit saturate.",
+        text="Sums above 2^24 are rounded, and sums that do not fit saturate.",
         code="""
 x = ops.parameter([1, 2], i32)
 model = ov.Model([ops.reduce_sum(x, ops.constant(np.array([1])))], [x])
@@ -185,8 +191,10 @@ expected = run_reference(model, data).ravel()  # 0, 3, 7
     _rounding(
         "plugin-random-uniform",
         "RandomUniform in f32 differs in the last bit",
-        text="The random bits are the same; limits are applied with a fused multiplication and addition. f64 and f16 "
-        "are computed in f32.",
+        text=(
+            "The random bits are the same, but the plugin applies the limits with a fused multiplication and "
+            "addition. f64 and f16 are computed in f32."
+        ),
         code="""
 shape, low, high = ops.constant(np.array([9])), ops.constant(f32(-10)), ops.constant(f32(10))
 model = ov.Model([ops.random_uniform(shape, low, high, "f32", 0, 11)], [])
@@ -199,7 +207,7 @@ expected = run_reference(model)
         "plugin-random-uniform-i64",
         "RandomUniform in i64 draws numbers of 32 bits",
         is_unsafe=True,
-        text="If the range has more than 2^32 numbers. Ranges that are multiples of 2^32 end the process.",
+        text="This affects ranges of more than 2^32 numbers. Ranges that are multiples of 2^32 end the process.",
         code="""
 shape, low, high = ops.constant(np.array([3])), ops.constant(np.array(0)), ops.constant(np.array(2**40 + 9))
 model = ov.Model([ops.random_uniform(shape, low, high, "i64", 3, 4)], [])
@@ -223,8 +231,10 @@ expected = run_reference(model)
     _rounding(
         "plugin-range",
         "Range rounds its inputs to the output type and adds up the step",
-        text="The specification truncates inputs, and multiplies the step. A range of integers without elements has "
-        "one.",
+        text=(
+            "The specification truncates the inputs and multiplies the step. An empty range of integers gets "
+            "one element."
+        ),
         code="""
 start, stop, step = (ops.parameter([], f32) for _ in range(3))
 model = ov.Model([ops.range(start, stop, step, "i32")], [start, stop, step])
@@ -261,7 +271,7 @@ expected = [True]
     _rounding(
         "plugin-subnormals",
         "Subnormal numbers become 0",
-        text="Results of Exp, and conversions from types with wider exponents.",
+        text="This affects results of Exp, and conversions from types with wider exponents.",
         code="""
 x = ops.parameter([1], f32)
 model = ov.Model([ops.exp(x)], [x])
@@ -272,9 +282,11 @@ expected = [True]
     ),
     _rounding(
         "plugin-yuv",
-        "NV12 and I420 are converted to other colors by one level",
-        text="I420toRGB, NV12toRGB and the BGR forms in u8. The coefficients are rounded to f32, so that ties round "
-        "down.",
+        "Colors converted from NV12 and I420 differ by one level",
+        text=(
+            "This affects I420toRGB, NV12toRGB and the BGR forms in u8: the coefficients are rounded to f32, so"
+            " that ties round down."
+        ),
         code="""
 x = ops.parameter([1, 3, 2, 1], u8)
 model = ov.Model([ops.i420_to_rgb(x)], [x])

@@ -16,9 +16,11 @@ PLUGIN_VALUE_FAULTS = [
         "plugin-bf16",
         "Conversions to bf16 do not round without AVX-512",
         processors="no avx512",
-        text="A value that is converted to bf16 and back stays as it is, and one that is returned in bf16 is rounded "
-        "towards zero. With AVX-512 both are rounded to nearest. Range and RandomUniform in bf16 are concerned "
-        "too.",
+        text=(
+            "A value that is converted to bf16 and back is unchanged, and a value returned in bf16 is rounded "
+            "towards zero. With AVX-512, both are rounded to nearest. Range and RandomUniform in bf16 are "
+            "affected, too."
+        ),
         code="""
 x = ops.parameter([2], f32)
 model = ov.Model([ops.convert(ops.convert(x, "bf16"), "f32")], [x])
@@ -31,7 +33,7 @@ expected = [-2.703125, 70144]
         "plugin-p-relu",
         "PRelu of 0 with an infinite slope is NaN",
         processors="avx2",
-        text="Only negative elements are multiplied by the slope.",
+        text="Only negative elements should be multiplied by the slope.",
         code="""
 x, slope = ops.parameter([2], f32), ops.parameter([2], f32)
 model = ov.Model([ops.prelu(x, slope)], [x, slope])
@@ -42,7 +44,7 @@ expected = [0, -2]
     ),
     _fault(
         "plugin-greater-nan",
-        "NaN is greater than all numbers, and these are greater than NaN",
+        "NaN is greater than all numbers, and all numbers are greater than NaN",
         processors="avx512",
         text="Greater and GreaterEqual return true if one of the inputs is NaN. Less and LessEqual return false.",
         code="""
@@ -57,7 +59,7 @@ expected = [False, False, False]
         "plugin-gelu",
         "Gelu of infinity is NaN",
         processors="avx512",
-        text='In the mode "erf". The limit is infinity.',
+        text='This affects the mode "erf". The result should be infinity.',
         code="""
 x = ops.parameter([1], f32)
 model = ov.Model([ops.gelu(x, "erf")], [x])
@@ -70,8 +72,7 @@ expected = [inf]
     _fault(
         "plugin-binary-convolution",
         "BinaryConvolution reads the bits of each byte of the filters in reverse order",
-        text="The first element of a tensor in u1 is the highest bit of the first byte. Padding of 0 is ignored as "
-        "well.",
+        text=("The first element of a u1 tensor is the highest bit of the first byte. Padding with 0 is ignored, too."),
         code="""
 x = ops.parameter([1, 8, 1, 1], f32)
 filters = ov.op.Constant(ov.Tensor(np.array([0b00000001], u8), ov.Shape([1, 8, 1, 1]), ov.Type.u1))
@@ -87,7 +88,7 @@ expected = [8]
     _fault(
         "plugin-bicubic-pillow",
         'Interpolate in the mode "bicubic_pillow" ignores cube_coeff',
-        text="It always uses -0.5.",
+        text="The plugin always uses -0.5.",
         code="""
 x = ops.parameter([1, 1, 1, 4], f32)
 sizes, axes = ops.constant(np.array([1, 2])), ops.constant(np.array([2, 3]))
@@ -101,7 +102,7 @@ expected = run_reference(model, data).ravel()
     _fault(
         "plugin-clamp-nan",
         "NaN becomes the lower limit of Clamp, Relu and HSigmoid",
-        text="These operations keep NaN.",
+        text="These operations should keep NaN.",
         code="""
 x = ops.parameter([1], f32)
 model = ov.Model([ops.clamp(x, -1, 1)], [x])
@@ -112,8 +113,8 @@ expected = [nan]
     ),
     _fault(
         "plugin-deformable-convolution",
-        "DeformableConvolutions that differ in bilinear_interpolation_pad only compute the same",
-        text="If they are in one model, the second one uses the kernel of the first.",
+        "DeformableConvolutions that differ only in bilinear_interpolation_pad give the same results",
+        text="If both are in one model, the second one uses the kernel of the first one.",
         code="""
 x, mask, offsets = (ops.parameter([1, channels, 1, 1], f32) for channels in (1, 1, 2))
 filters = ops.constant(np.ones((1, 1, 1, 1), f32))
@@ -141,7 +142,7 @@ expected = [-4, -4]
     _fault(
         "plugin-gather",
         "Gather treats negative indices as out of range before opset 8",
-        text="The slices are 0. The reference implementation counts such indices from the end.",
+        text="The slices are 0, while the reference implementation counts such indices from the end.",
         code="""
 from openvino import opset7
 
@@ -167,7 +168,7 @@ expected = [0.25, 0.25]
     _fault(
         "plugin-interpolate-antialias",
         'Interpolate in the mode "linear" ignores antialias',
-        text="It is computed as without antialiasing where data becomes smaller.",
+        text="Where data becomes smaller, the result is the same as without antialiasing.",
         code="""
 x = ops.parameter([1, 1, 1, 4], f32)
 sizes, axes = ops.constant(np.array([1, 2])), ops.constant(np.array([2, 3]))
@@ -181,7 +182,10 @@ expected = run_reference(model, data).ravel()  # 8/7 and 24/7
     _fault(
         "plugin-interpolate-nan",
         "Interpolate skips infinity and NaN with weights of 0",
-        text='In the mode "linear". The product of infinity and 0 is NaN, as in the reference implementation.',
+        text=(
+            'This affects the mode "linear". The product of infinity and 0 should be NaN, as in the reference '
+            "implementation."
+        ),
         code="""
 x = ops.parameter([1, 1, 1, 4], f32)
 sizes, axes = ops.constant(np.array([1, 2])), ops.constant(np.array([2, 3]))
@@ -195,8 +199,10 @@ expected = run_reference(model, data).ravel()  # inf and NaN
     _fault(
         "plugin-iterator-start",
         "TensorIterator ignores the start of a sliced input",
-        text="The range decides the number of iterations only, and slices begin at the edge of the axis. So does the "
-        "reference implementation.",
+        text=(
+            "The range only determines the number of iterations, and slices begin at the edge of the axis. The "
+            "reference implementation does the same."
+        ),
         code="""
 x, part = ops.parameter([3], f32), ops.parameter([1], f32)
 result = ops.result(ops.negative(part))
@@ -212,7 +218,7 @@ expected = [-2, -3]
     _fault(
         "plugin-loop",
         "A Loop whose condition is false returns no elements instead of the initial value",
-        text="Without iterations, the outputs are the initial values of the merged inputs.",
+        text="Without iterations, the outputs should be the initial values of the merged inputs.",
         code="""
 x, value = ops.parameter([1, 3], f32), ops.parameter([1, 3], f32)
 go_on, result = ops.result(ops.constant(np.array(True))), ops.result(ops.add(value, value))
@@ -229,8 +235,10 @@ expected = [[1, 2, 3]]
     _fault(
         "plugin-lrn",
         "LRN along channels and spatial axes divides by a wrong number",
-        text="And along some of the spatial axes, or with windows of even sizes. It is right along the channels "
-        "alone, and along all spatial axes with windows of odd sizes.",
+        text=(
+            "The same happens along some of the spatial axes only, and with windows of even sizes. Results are "
+            "right along the channels alone, and along all spatial axes with windows of odd sizes."
+        ),
         code="""
 x = ops.parameter([1, 2, 2, 2], f32)
 model = ov.Model([ops.lrn(x, ops.constant(np.array([1, 2, 3])), 3.0, 1.0, 1.0, 3)], [x])
@@ -242,8 +250,10 @@ expected = np.full(8, 1 / (1 + 3 * 8 / 27), f32)  # the sum of 8 squares, divide
     _fault(
         "plugin-max-pool",
         "MaxPool with indices ignores auto_pad if shapes are dynamic",
-        text='Since opset 8, with two outputs and auto_pad "same_upper" or "same_lower". The windows begin at the '
-        "first element, as if there were no padding.",
+        text=(
+            'This affects MaxPool since opset 8 with two outputs and auto_pad "same_upper" or "same_lower". The'
+            " windows begin at the first element, as if there were no padding."
+        ),
         code="""
 from openvino import opset8
 
@@ -258,7 +268,7 @@ expected = [1, 3]
     _fault(
         "plugin-maximum-nan",
         "Maximum and Minimum return the second input if one is NaN",
-        text="The reference implementation returns the first one.",
+        text="The reference implementation returns the first input.",
         code="""
 x, y = ops.parameter([2], f32), ops.parameter([2], f32)
 model = ov.Model([ops.maximum(x, y)], [x, y])
@@ -270,8 +280,10 @@ expected = [nan, 1]
     _fault(
         "plugin-mod",
         "Mod and FloorMod are wrong for infinite divisors and for large quotients",
-        text="They subtract the divisor times the truncated quotient, computed in f32, also for integers. A finite "
-        "number modulo infinity is NaN.",
+        text=(
+            "The plugin subtracts the divisor times the truncated quotient, computed in f32 even for integers. "
+            "A finite number modulo infinity becomes NaN."
+        ),
         code="""
 x, y = ops.parameter([2], f32), ops.parameter([2], f32)
 model = ov.Model([ops.mod(x, y)], [x, y])
@@ -283,7 +295,7 @@ expected = [3, 1]
     _fault(
         "plugin-multinomial",
         "Multinomial draws other samples than the specification",
-        text="Classes follow from the random numbers of RandomUniform with the same seeds.",
+        text="The classes should follow from the random numbers of RandomUniform with the same seeds.",
         code="""
 x = ops.parameter([1, 2], f32)
 model = ov.Model([ops.multinomial(x, ops.constant(np.array([8])), "i32", True, False, 5, 6)], [x])
@@ -310,7 +322,7 @@ expected = (0, 0)
     _fault(
         "plugin-pad-empty",
         "Pad of data without elements ignores the value if it is a Parameter",
-        text="The result is 0.",
+        text="The result is filled with 0.",
         code="""
 x, value = ops.parameter([0, 2], f32), ops.parameter([], f32)
 pads = ops.constant(np.array([1, 0]))
@@ -335,8 +347,11 @@ expected = [[1, 1], [8, 8]]
     ),
     _fault(
         "plugin-power",
-        "Power with exponents of 0.5 and -0.5 is the square root",
-        text="If the exponent is constant. The power of -infinity is infinity or 0, and the power of -0 has no sign.",
+        "Power with exponents of 0.5 and -0.5 computes square roots",
+        text=(
+            "This affects constant exponents. The root of -infinity should be infinity (or 0 for -0.5), and the"
+            " sign of -0 should be dropped."
+        ),
         code="""
 x = ops.parameter([2], f32)
 model = ov.Model([ops.power(x, ops.constant(np.array([0.5], f32)))], [x])
@@ -373,7 +388,7 @@ expected = [inf, inf]
     _fault(
         "plugin-round",
         'Round in the mode "half_away_from_zero" adds 0.5 and rounds down',
-        text="The sum rounds up for the number below 0.5, and for odd numbers above 2^23.",
+        text="The sum rounds up for the largest number below 0.5, and for odd numbers above 2^23.",
         code="""
 x = ops.parameter([2], f32)
 model = ov.Model([ops.round(x, "half_away_from_zero")], [x])
@@ -385,7 +400,10 @@ expected = [0, 8388609]
     _fault(
         "plugin-scatter-nan",
         "ScatterElementsUpdate keeps a NaN of the data",
-        text='With the reduction "min" or "max". The reference implementation keeps a NaN of the updates instead.',
+        text=(
+            'This affects the reductions "min" and "max". The reference implementation keeps a NaN of the '
+            "updates instead."
+        ),
         code="""
 x = ops.parameter([2], f32)
 indices, updates = ops.constant(np.array([0, 1])), ops.constant(np.array([5, nan], f32))
@@ -398,7 +416,7 @@ expected = [5, nan]
     _fault(
         "plugin-segment-max",
         "SegmentMax fills empty segments in f16 with -infinity",
-        text='With the fill mode "LOWEST". The lowest finite number of the type is expected.',
+        text='This affects the fill mode "LOWEST", which should use the lowest finite number of the type.',
         code="""
 x = ops.parameter([1], f16)
 model = ov.Model([ops.segment_max(x, ops.constant(np.array([1])), fill_mode="LOWEST")], [x])
@@ -410,7 +428,7 @@ expected = [-65504, 3]
     _fault(
         "plugin-squared-difference",
         "SquaredDifference of 8-bit integers is 0",
-        text="i8 and u8.",
+        text="This affects i8 and u8.",
         code="""
 x, y = ops.parameter([2], u8), ops.parameter([2], u8)
 model = ov.Model([ops.squared_difference(x, y)], [x, y])
@@ -422,8 +440,10 @@ expected = [25, 4]
     _fault(
         "plugin-topk",
         "TopK sorted by index does not select the first of equal elements",
-        text="With stable=true, the order follows the data, and the reference implementation selects the same "
-        "elements without it.",
+        text=(
+            "With stable=true, the order follows the data. The reference implementation selects the same "
+            "elements without it."
+        ),
         code="""
 x = ops.parameter([9], f32)
 model = ov.Model([ops.topk(x, ops.constant(np.array(7)), 0, "max", "index", stable=True).output(1)], [x])
@@ -435,7 +455,7 @@ expected = [0, 1, 2, 3, 4, 5, 7]
     _fault(
         "plugin-unique",
         "Unique along an axis returns slices that are equal",
-        text="It only compares neighboring slices, before it sorts them.",
+        text="The plugin only compares neighboring slices, before it sorts them.",
         code="""
 x = ops.parameter([2, 8], i32)
 model = ov.Model([ops.unique(x, ops.constant(np.array(1)), True)], [x])

@@ -15,8 +15,10 @@ REFERENCE_FAULTS = [
     _fault(
         "reference-bf16",
         "Convert to bf16 does not round to nearest",
-        text="Some values are rounded towards zero. Constants are folded like that, and results of operations in "
-        "bf16, such as Range and Interpolate, are stored like that.",
+        text=(
+            "Some values are rounded towards zero, both when constants are folded and when bf16 results of "
+            "operations such as Range and Interpolate are stored."
+        ),
         code="""
 x = ops.parameter([2], f32)
 model = ov.Model([ops.convert(ops.convert(x, "bf16"), "f32")], [x])
@@ -28,7 +30,7 @@ expected = [-2.703125, 70144]
     _crash(
         "reference-cum-sum",
         "CumSum of a scalar ends the process",
-        text="So does CumSum of data without elements.",
+        text="CumSum of empty data ends it, too.",
         code="""
 x = ops.parameter([], f32)
 model = ov.Model([ops.cum_sum(x, ops.constant(np.array(0)))], [x])
@@ -40,7 +42,7 @@ expected = 3
     _crash(
         "reference-division-by-zero",
         "An integer division by zero ends the process",
-        text="Mod ends it, Divide raises ValueError. FloorMod has a result.",
+        text="Mod ends the process, Divide raises a ValueError, and FloorMod returns a result.",
         code="""
 x = ops.parameter([1], i32)
 model = ov.Model([ops.mod(x, ops.constant(np.array([0], i32)))], [x])
@@ -66,7 +68,7 @@ expected = [0, 2, 4, 6, 1, 3, 5, 7]
     _fault(
         "reference-h-swish",
         "HSwish of large numbers is infinite",
-        text="The product of x and min(max(x + 3, 0), 6) overflows above 5.7e37, although the result x fits.",
+        text=("The product of x and min(max(x + 3, 0), 6) overflows above 5.7e37, although the result x would fit."),
         code="""
 x = ops.parameter([1], f32)
 model = ov.Model([ops.hswish(x)], [x])
@@ -78,7 +80,7 @@ expected = [2.0**126]
     _crash(
         "reference-mat-mul",
         "MatMul of broadcast batches without inner elements ends the process",
-        text="Sums of no terms are 0.",
+        text="Sums of no terms should be 0.",
         code="""
 a, b = ops.parameter([2, 1, 3, 0], f32), ops.parameter([4, 0, 5], f32)
 model = ov.Model([ops.matmul(a, b, False, False)], [a, b])
@@ -90,7 +92,10 @@ expected = np.zeros((2, 4, 3, 5))
     _fault(
         "reference-pdpd",
         'Greater and GreaterEqual align the wrong input in the mode "pdpd"',
-        text="They are computed as Less and LessEqual with swapped inputs, and the second one of these is aligned.",
+        text=(
+            "They are computed as Less and LessEqual with swapped inputs, and then the second of the swapped "
+            "inputs is aligned."
+        ),
         code="""
 x, y = ops.parameter([2, 2, 2], f32), ops.parameter([2, 2], f32)
 mode = {"auto_broadcast": "pdpd", "auto_broadcast.auto_broadcast_axis": 0}
@@ -104,7 +109,7 @@ expected = [[[False, False], [True, True]], [[True, True], [False, False]]]
         "reference-roi-align",
         "ROIAlign in f16 rounds intermediate results to f16",
         kind="rounding",
-        text="Opset 3, in f16. All other operations in f16 compute in f32.",
+        text="This affects opset 3 in f16. All other operations in f16 compute in f32.",
         code="""
 from openvino import opset3
 
@@ -120,7 +125,7 @@ expected = np.array([-0.06360], f16)
     _fault(
         "reference-scatter-update",
         "ScatterUpdate with a scalar index is refused",
-        text="The update then has one dimension less than the data, which the specification allows.",
+        text="In this case, the updates have one dimension less than the data, which the specification allows.",
         code="""
 x = ops.parameter([6], f32)
 index, update, axis = ops.constant(np.array(4)), ops.constant(np.array(7, f32)), ops.constant(np.array(0))
@@ -134,7 +139,7 @@ expected = [0, 0, 0, 0, 7, 0]
     _crash(
         "reference-space-to-batch",
         "SpaceToBatch reads block shapes and pads in i32 as i64",
-        text="It fails, or ends the process.",
+        text="The operation fails or ends the process.",
         code="""
 x = ops.parameter([2, 4, 3], f32)
 block, none = ops.constant(np.array([1, 2, 1], i32)), ops.constant(np.array([0, 0, 0], i32))
@@ -147,7 +152,7 @@ expected = np.ones((4, 2, 3))
     _crash(
         "reference-strings",
         "Squeeze and Unsqueeze of strings end the process",
-        text="They copy the strings as bytes, and free them twice.",
+        text="They copy strings as bytes, and free them twice.",
         code="""
 x = ops.parameter([1, 2], ov.Type.string)
 model = ov.Model([ops.squeeze(x, ops.constant(np.array([0])))], [x])
