@@ -34,6 +34,10 @@ CASES = {
     "planes in the same sets of the cache": ((128, 128), 1, 1, 4, 9),
     "rows in the same sets of the cache": ((256, 256), 2, 2, 3, 9),
     "several blocks": ((40, 45), 1, 1, 300, 9),
+    **{
+        f"random pointwise {i}": ((height, width), 1, 1, inner, outer)
+        for i, (height, width, inner, outer) in enumerate(np.random.default_rng(0).integers(1, 70, (8, 4)).tolist())
+    },
 }
 
 

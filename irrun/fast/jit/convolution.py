@@ -168,4 +168,7 @@ class DirectConvolution:
             shape = (1, math.prod(shape))
         layout = (*shape, plan.columns, index * self.out_channels)
         more = () if affine is None else affine.arguments
-        return Call(compile_products(affine is not None), (*addresses, *products, *places, *sizes, *layout, *more))
+        return Call(
+            compile_products(affine is not None, plan.packs_pixels),
+            (*addresses, *products, *places, *sizes, *layout, *more),
+        )

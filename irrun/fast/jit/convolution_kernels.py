@@ -20,6 +20,7 @@ from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution_tiles import TILE_FIELDS, get_tile, has_extras, list_forms
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
+from irrun.fast.jit.tiles import prefetch_tile
 
 __all__ = [
     "compile_epilogue",
@@ -153,7 +154,7 @@ def emit_rows(
 
 
 @functools.cache
-def compile_products(is_affine: bool = False) -> Kernel:
+def compile_products(is_affine: bool = False, packs_pixels: bool = False) -> Kernel:
     """Return the kernel that multiplies pixels by the weights of channels and calls the epilogue.
 
     The kernel calls the epilogue once per tile if a row of pixels is a row of the result, and otherwise once per
@@ -162,6 +163,8 @@ def compile_products(is_affine: bool = False) -> Kernel:
     Args:
         is_affine: Whether the epilogue is affine and completes whole tiles in registers. Each row of pixels must then
             be a row of the result.
+        packs_pixels: Whether all channels of a tile are computed one after another, and read pixels that the first of
+            them packed. Each row of pixels must then be a row of the result, and tiles must not have extras.
     """
     rows, vectors = get_tile()
     f = Function(
@@ -196,35 +199,56 @@ def compile_products(is_affine: bool = False) -> Kernel:
     forms = list_forms()
     extras = [f.variable(f"<{rows} x float>", 0.0) for _ in range(max(form.extras for form in forms))]
     is_direct = f.compare("eq", p["step"], 0)
-    with f.loop(p["first"], p["last"], rows) as channel:
+
+    def compute_tile(channel: Value, index: Value) -> None:
+        """Append the products of some channels and a tile of pixels, and their epilogue."""
         weights = f.offset(p["weights"], channel * p["count"])
         number = channel + p["channel_offset"]
+        fields = [f.load(f.offset(p["tiles"], index * TILE_FIELDS + i, "i64"), "i64") for i in range(TILE_FIELDS)]
+        pixel, kind, size = fields
+        panel = f.offset(p["panel"], pixel)
+        block = f.offset(p["block"], pixel * p["step"])
+        packed = f.offset(p["block"], p["length"] * rows)
+        position = number * p["plane"] + p["start"] + pixel
+        live = f.min(p["last"] - channel, rows)
+        is_whole = f.compare("eq", live, rows) & f.compare("slt", kind, sum(not form.is_masked for form in forms))
+        if packs_pixels:
+            prefetch_tile(f, (f.offset(p["result"], position), p["plane"]), rows, vectors * f.lanes)
+        for i, form in enumerate(forms):
+            with f.when(f.compare("eq", kind, i)):
+                tile = _Tile([row[: form.vectors] for row in accumulators], extras[: form.extras])
+                mask = f.mask_range(0, size - (form.vectors - 1) * f.lanes) if form.is_masked else None
+                if packs_pixels:
+                    f.choose(
+                        f.compare("eq", channel, p["first"]),
+                        functools.partial(_add_products, f, tile, weights, panel, mask, packed),
+                        functools.partial(_add_products, f, tile, weights, None, None, packed),
+                    )
+                else:
+                    _add_products(f, tile, weights, panel, mask)
+                store = functools.partial(_store_tile, f, tile, block, mask)
+                if is_affine:
+                    first = position + form.vectors * f.lanes
+                    f.choose(is_whole, functools.partial(complete_extras, f, tile.extras, first, number), store)
+                else:
+                    store()
+        if is_affine:
+            with f.when(is_whole):
+                complete_vectors(f, accumulators, position, number)
+        with f.when(f.compare("eq", is_whole, 0) if is_affine else is_direct):
+            f.append(
+                f"call void {p['epilogue']}(ptr {p['block']}, i64 {p['length']}, ptr {p['result']}, "
+                f"i64 {position}, i64 {live}, i64 {size}, i64 {p['plane']}, ptr {p['operands']}, i64 {number})"
+            )
+
+    if packs_pixels:
+        with f.loop(0, p["tile_count"]) as index, f.loop(p["first"], p["last"], rows) as channel:
+            compute_tile(channel, index)
+        return compile_function(f)
+    with f.loop(p["first"], p["last"], rows) as channel:
         with f.loop(0, p["tile_count"]) as index:
-            fields = [f.load(f.offset(p["tiles"], index * TILE_FIELDS + i, "i64"), "i64") for i in range(TILE_FIELDS)]
-            pixel, kind, size = fields
-            block = f.offset(p["block"], pixel * p["step"])
-            position = number * p["plane"] + p["start"] + pixel
-            live = f.min(p["last"] - channel, rows)
-            is_whole = f.compare("eq", live, rows) & f.compare("slt", kind, sum(not form.is_masked for form in forms))
-            for i, form in enumerate(forms):
-                with f.when(f.compare("eq", kind, i)):
-                    tile = _Tile([row[: form.vectors] for row in accumulators], extras[: form.extras])
-                    mask = f.mask_range(0, size - (form.vectors - 1) * f.lanes) if form.is_masked else None
-                    _add_products(f, tile, weights, pixel, mask)
-                    store = functools.partial(_store_tile, f, tile, block, mask)
-                    if is_affine:
-                        first = position + form.vectors * f.lanes
-                        f.choose(is_whole, functools.partial(complete_extras, f, tile.extras, first, number), store)
-                    else:
-                        store()
-            if is_affine:
-                with f.when(is_whole):
-                    complete_vectors(f, accumulators, position, number)
-            with f.when(f.compare("eq", is_whole, 0) if is_affine else is_direct):
-                f.append(
-                    f"call void {p['epilogue']}(ptr {p['block']}, i64 {p['length']}, ptr {p['result']}, "
-                    f"i64 {position}, i64 {live}, i64 {size}, i64 {p['plane']}, ptr {p['operands']}, i64 {number})"
-                )
+            compute_tile(channel, index)
+        number = channel + p["channel_offset"]
         whole = f.select(is_direct, f.integer(0), f.min(p["last"] - channel, rows))
         with f.loop(0, whole) as row:
             position = (number + row) * p["plane"] + p["start"]
@@ -243,19 +267,41 @@ class _Tile(NamedTuple):
     extras: Sequence[Variable]
 
 
-def _add_products(f: Function, tile: _Tile, weights: Value, pixel: Value, mask: Value | None) -> None:
-    """Append the sums of the products of a tile; the last vector of pixels may have a mask."""
+def _add_products(
+    f: Function,
+    tile: _Tile,
+    weights: Value,
+    panel: Value | None,
+    mask: Value | None = None,
+    packed: Value | None = None,
+) -> None:
+    """Append the sums of the products of a tile.
+
+    Args:
+        f: The function.
+        tile: The sums.
+        weights: The address of the weights of the channels.
+        panel: The address of the first pixel, or None if pixels are read where they are packed.
+        mask: The mask of the last vector of pixels.
+        packed: The address where pixels are packed, or None.
+    """
     p = f.parameters
     accumulators, extras = tile
     rows, vectors = len(accumulators), len(accumulators[0])
     for variable in (*(accumulator for row in accumulators for accumulator in row), *extras):
         variable.set(0.0)
-    base = f.offset(p["panel"], pixel)
     with f.loop(0, p["count"]) as tap:
-        source = f.offset(base, f.load(f.offset(p["offsets"], tap, "i64"), "i64"))
+        place = None if packed is None else f.offset(packed, tap * (get_tile()[1] * f.lanes))
+        source = place
+        if panel is not None:
+            source = f.offset(panel, f.load(f.offset(p["offsets"], tap, "i64"), "i64"))
+        assert source is not None
         pixels = [
             f.load(f.offset(source, i * f.lanes), f.vector, mask if i == vectors - 1 else None) for i in range(vectors)
         ]
+        if panel is not None and place is not None:
+            for i, vector in enumerate(pixels):
+                f.store(vector, f.offset(place, i * f.lanes))
         factors = f.offset(weights, tap * rows)
         f.prefetch(f.offset(factors, p["count"] * rows))  # the factors of the next tile of channels
         for i, extra in enumerate(extras):

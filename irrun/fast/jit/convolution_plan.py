@@ -12,7 +12,7 @@ import numpy as np
 
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.compiler import get_lanes
-from irrun.fast.jit.convolution_tiles import divide_pixels, get_tile, get_tile_size
+from irrun.fast.jit.convolution_tiles import divide_pixels, get_tile, get_tile_size, has_extras
 from irrun.fast.jit.tasks import align_size
 
 __all__ = ["Block", "Geometry", "Plan", "divide"]
@@ -111,6 +111,8 @@ class Plan:
         part_count: The target number of parts for all images and groups.
         is_shared: Whether rows are copied once for all sections.
         is_direct: Whether the results of a tile are completed and stored directly.
+        packs_pixels: Whether the pixels of a tile are packed. Without extras, tiles have few registers: they read
+            pixels so often that pixels far apart, or across the borders of cache lines, would limit their speed.
         offsets: For each number of rows in the panel, or of elements of a line, the offsets of channels and taps.
         columns: Elements between rows of windows.
         row_size: Windows per row.
@@ -149,8 +151,10 @@ class Plan:
         if not self.is_direct:
             pixels = max(block.last - block.first for block in self.blocks) * self.columns
             self.length = pixels + -pixels % 16 + 64  # the last tile of pixels may extend beyond them
-        self.panel_offset = align_size(4 * get_tile()[0] * self.length)
-        size = max(self.panel_size, 0 if self.is_direct else get_tile()[0] * self.length)
+        self.packs_pixels = geometry.is_pointwise and self.is_direct and not has_extras()
+        packed_size = get_tile_size() * in_channels if self.packs_pixels else 0
+        self.panel_offset = align_size(4 * (get_tile()[0] * self.length + packed_size))
+        size = max(self.panel_size, packed_size, 0 if self.is_direct else get_tile()[0] * self.length)
         if size > MAX_PANEL_SIZE or len(self.blocks) * images > MAX_BLOCKS:
             raise NoKernelError("the rows are too long, or the blocks are too many")
 

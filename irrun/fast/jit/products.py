@@ -19,6 +19,7 @@ from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, make_base
+from irrun.fast.jit.tiles import prefetch_tile
 from irrun.fast.jit.transposition import transpose_vectors
 from irrun.fast.packing import allocate_kept
 from irrun.threads import copy_unaligned
@@ -30,7 +31,6 @@ __all__ = [
     "divide_columns",
     "get_tile",
     "make_packing_calls",
-    "prefetch_tile",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -44,8 +44,6 @@ MIN_BLOCK_ROWS = 128
 #: Minimum number of multiplications per part, minimum number of weights that a part reads, and maximum number of
 #: parts.
 MIN_PART_WORK, MIN_PART_WEIGHTS, MAX_PARTS = 1 << 20, 1 << 16, 16
-#: Elements of a cache line.
-LINE_SIZE = 16
 
 
 def get_tile() -> tuple[int, int]:
@@ -141,20 +139,6 @@ def divide_columns(columns: int) -> list[tuple[int, int]]:
         widths.append(total % vectors)
     starts = [sum(widths[:i]) * lanes for i in range(len(widths))]
     return [(start, width * lanes) for start, width in zip(starts, widths, strict=True)]
-
-
-def prefetch_tile(f: Function, result: tuple[Value, Value], rows: int, columns: int) -> None:
-    """Append prefetches of the results of a tile: stores to lines far from the processor would delay later tiles.
-
-    Args:
-        f: The function.
-        result: The address of the first row of the results, and the elements between rows.
-        rows: The number of rows.
-        columns: The number of columns.
-    """
-    for row in range(rows):
-        for column in range(0, columns, LINE_SIZE):
-            f.prefetch(f.offset(result[0], result[1] * row + column), level=1, is_written=True)
 
 
 def emit_tile(

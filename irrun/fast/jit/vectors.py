@@ -121,7 +121,7 @@ class Vectors(Machine):
         f = self.function
         limited = self.clip(x, *EXP2_LIMITS)
         shifted = limited + ROUNDING
-        fraction = self.polynomial(EXP2_POLYNOMIAL, limited - (shifted - ROUNDING))
+        fraction: Value = self.polynomial(EXP2_POLYNOMIAL, limited - (shifted - ROUNDING))
         # 128 has the bits of an infinite power.
         return fraction * self._make_power(f.convert("bitcast", shifted, f.integers()) - ROUNDING_BITS)
 
