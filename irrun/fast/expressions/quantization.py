@@ -119,3 +119,9 @@ def fake_quantize_by_steps(
 def level(m: Machine, x: Value, *, last_level: float) -> Value:
     """Limit a value to the levels from 0; NaN becomes 0. Kernels for codes round the result."""
     return m.minimum_number(m.maximum_number(x, 0.0), last_level)
+
+
+@elementwise(name="RoundedLevel")
+def rounded_level(m: Machine, x: Value, *, first: float, last: float) -> Value:
+    """Round a value in units of the distance of two levels, and limit it to the levels; NaN remains NaN."""
+    return m.clip(m.rint(x), first, last)
