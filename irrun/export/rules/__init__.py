@@ -6,8 +6,10 @@ import functools
 import inspect
 
 from irrun.export.rules import (  # noqa: F401
+    activation,
     blocks,
     class_suppression,
+    conversion,
     detection,
     elementwise,
     gathering,

@@ -8,7 +8,7 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.export.graph import Value, cast, constant, get_graph, op
-from irrun.export.rules.elementwise import convert, get_limits
+from irrun.export.rules.conversion import convert, get_limits
 from irrun.export.rules.gathering import export_gather
 from irrun.export.rules.helpers import align, where
 from irrun.export.site import Site, exports

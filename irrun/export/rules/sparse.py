@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from irrun.export.graph import Value, cast, constant, op, ops
-from irrun.export.rules.elementwise import get_limits
+from irrun.export.rules.conversion import get_limits
 from irrun.export.rules.helpers import (
     concat,
     expand,
