@@ -17,6 +17,9 @@ from irrun.errors import ExecutionError, to_one_line
 
 __all__ = ["Pool"]
 
+#: Seconds that a process may take to start, which is not part of the time of its first case.
+START_TIMEOUT = 60.0
+
 #: Receives the task and the outcome of each case.
 Receiver = Callable[[Task, Outcome], None]
 
@@ -64,8 +67,9 @@ class Pool:
                 for connection in wait(list(waiting), 1.0):
                     self._handle(waiting[connection], queue, receive)  # type: ignore[index]
                 for worker in waiting.values():
-                    if worker.task is not None and monotonic() - worker.since > self._timeout:
-                        self._end_case(worker, f"no result after {self._timeout:g} s", queue, receive)
+                    timeout = self._timeout if worker.has_started else max(self._timeout, START_TIMEOUT)
+                    if worker.task is not None and monotonic() - worker.since > timeout:
+                        self._end_case(worker, f"no result after {timeout:g} s", queue, receive)
                 workers = [worker for worker in workers if not worker.is_closed]
         finally:
             for worker in workers:
@@ -95,6 +99,7 @@ class Pool:
         task = worker.task
         assert task is not None
         worker.since = monotonic()
+        worker.has_started = True
         if isinstance(message, Outcome):
             receive(task, message)
             worker.done += 1
@@ -139,6 +144,7 @@ class _Worker:
         number: The number of the case that it runs, or None.
         stage: The current stage of the case.
         since: When it sent the last message.
+        has_started: Whether it has sent a message.
         done: The number of cases that it has run.
         is_used_up: Whether it must not get another task.
         is_closed: Whether it has ended.
@@ -151,6 +157,7 @@ class _Worker:
         self.number: int | None = None
         self.stage = ""
         self.since = monotonic()
+        self.has_started = False
         self.done = 0
         self.is_used_up = False
         self.is_closed = False
