@@ -35,9 +35,9 @@ def command(
     """Run MODEL and check the values of all layers.
 
     Errors: NaN and infinities, with the first layer that produces them; overflow in the type of --as; indices out of
-    range, for which Gather returns zeros; wrong declared types and shapes. Notes: NaN that disappear, values that
-    become 0, denormal values, indices that OneHot ignores, FakeQuantize layers that clip, and channels that are zero or
-    constant over all inputs. Repeat an input to run the model again. The exit code is 1 if there are errors.
+    range, for which Gather returns zeros; wrong declared types and shapes. Notes: NaN values that disappear, values
+    that become 0, denormal values, indices that OneHot ignores, FakeQuantize layers that clip, and channels that are
+    zero or constant over all inputs. Repeat an input to run the model again. The exit code is 1 if there are errors.
     """
     from irrun.cli.progress import ProgressLine
     from irrun.cli.tables import print_lines, print_table

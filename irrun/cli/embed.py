@@ -57,7 +57,7 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Convert texts to embedding vectors with the models in a folder that optimum-intel exported.
+    """Convert texts to embedding vectors with the models in a folder exported by optimum-intel.
 
     FOLDER contains openvino_tokenizer.xml and openvino_model.xml, a model with the output last_hidden_state. TEXT is a
     text, or - for the lines of standard input. Similar texts have similar vectors.

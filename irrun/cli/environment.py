@@ -1,4 +1,4 @@
-"""The output of `irrun info` without a model: versions, the processor, and whether kernels can be compiled for it."""
+"""The output of `irrun info` without a model: versions, the processor, and support for compiled kernels."""
 
 from __future__ import annotations
 

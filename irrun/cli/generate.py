@@ -93,7 +93,7 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Continue texts with the models in a folder that optimum-intel exported.
+    """Continue texts with the models in a folder exported by optimum-intel.
 
     FOLDER contains openvino_tokenizer.xml, openvino_model.xml and openvino_detokenizer.xml. The text is printed as it
     is generated; the speed is printed to standard error at the end. PROMPT is a text, or - for standard input.

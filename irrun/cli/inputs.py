@@ -175,7 +175,7 @@ class InputOptions:
         return load_input_sets(self.specs, model, self.create_load_options(memory))
 
     def create_load_options(self, memory: int | None = None) -> LoadOptions:
-        """Return how inputs are loaded.
+        """Return the options for loading inputs.
 
         Args:
             memory: Maximum size of an array in a file, in bytes; see `LoadOptions`.

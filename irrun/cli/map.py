@@ -62,7 +62,7 @@ MAX_ERRORS = 20
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="Whether a broken input ends the run, or is skipped and recorded.",
+    help="Stop at a broken input, or skip and record it.",
 )
 @click.option("--retry", is_flag=True, help="Retry inputs that an earlier run skipped.")
 @weights_option
@@ -96,9 +96,9 @@ def command(
 ) -> None:
     """Run MODEL over many inputs on Dask and write its outputs to a Zarr group.
 
-    INPUTS is a folder or a pattern of images, .npy and .npz files, or an array (.npy, .zarr) whose first axis counts
-    samples. A stopped run continues where it stopped. The array rows/status records which rows are done; all other
-    rows contain NaN, or the fill value of the array. The exit code is 1 if inputs were skipped.
+    INPUTS is a folder or a glob pattern of images, .npy and .npz files, or an array (.npy, .zarr) with samples along
+    its first axis. To resume a stopped run, repeat the command. The array rows/status records which rows are done; all
+    other rows contain NaN, or the fill value of the array. The exit code is 1 if inputs were skipped.
     """
     from irrun.interrupts import delay_interrupts
 

@@ -93,7 +93,7 @@ class RunOptions:
     Attributes:
         inputs: The inputs and the weights.
         shapes: The shapes of inputs.
-        settings: How the model is compiled and run.
+        settings: Options for compiling and running the model.
     """
 
     inputs: InputOptions
@@ -247,7 +247,7 @@ def setting_options(
 
     Args:
         is_plain: Whether the command shows intermediate values, which the plain kernels compute.
-        is_run: Whether the command runs the model. Otherwise, there is no `--timeout`.
+        is_run: Whether the command runs the model. Otherwise, `--timeout` is not added.
         jit_help: The help of `--jit`.
         threads_help: The help of `--threads`.
         imports: Adds `--import`.

@@ -20,7 +20,7 @@ OUTPUTS = ("output", "dump", "chrome")
 #: Parameters that may name a folder whose files are read as values.
 REFERENCES = ("against", "compared", "positional")
 
-#: How far into an argument to look for the "=" after a name, in characters.
+#: Maximum position of the "=" after a name in an argument, in characters.
 MAX_NAME = 4096
 #: Key of the files in a context that no parameter holds.
 _NOTED = "irrun.sources"

@@ -1,6 +1,6 @@
 """A line on the terminal that shows the progress of a long command.
 
-Another thread draws it a few times per second, from what `irrun.activity` reports; the computation is not affected.
+Another thread draws it a few times per second from the reports of `irrun.activity`; the computation is not affected.
 It consists of printable characters and carriage returns only, so the terminal stays usable however the
 process ends.
 """
@@ -78,7 +78,7 @@ class ProgressLine:
             text: The description of the step.
             done: The number of parts that are done.
             total: The total number of parts; 0 if unknown.
-            unit: What the parts are.
+            unit: The name of the parts.
         """
         self._own = Step(text, done=done, total=total, unit=unit)
 

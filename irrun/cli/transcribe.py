@@ -41,7 +41,7 @@ __all__ = ["command"]
 @setting_options()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(folder: Path, sounds: tuple[Path, ...], settings: RunSettings, as_json: bool, **options: Any) -> None:
-    """Transcribe speech with a Whisper model in a folder that optimum-intel exported.
+    """Transcribe speech with a Whisper model in a folder exported by optimum-intel.
 
     FOLDER contains openvino_encoder_model.xml, openvino_decoder_model.xml, a tokenizer and a detokenizer. FILE.wav has
     PCM samples of 8, 16, 24 or 32 bits; channels are averaged, and the audio is resampled to 16 kHz. At the end, the

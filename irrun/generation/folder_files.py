@@ -1,4 +1,4 @@
-"""The JSON files in folders that optimum-intel exports: special tokens and the chat template."""
+"""The JSON files in folders exported by optimum-intel: special tokens and the chat template."""
 
 from __future__ import annotations
 
