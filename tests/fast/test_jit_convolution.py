@@ -111,7 +111,9 @@ def test_tiles_of_narrower_vectors_agree(lanes):
     script = (
         "from irrun.fast.jit import compiler; from fast import test_jit_convolution as tests;"
         f"compiler._get_compiler().lanes = {lanes};"
-        "[tests.convolve_case(name) for name in tests.CASES]"
+        "[tests.convolve_case(name) for name in tests.CASES];"
+        "[tests.test_depthwise_rows_agree_with_the_plain_kernel(rows, 1 + rows % 2) for rows in (1, 6, 13, 22)];"
+        "[tests.test_depthwise_rows_of_one_vector_agree_with_the_plain_kernel(n, 1, 3) for n in (1, 3, 4, 7, 8, 9)]"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)

@@ -66,6 +66,7 @@ class _Layout:
         dilations: The dilations.
         lanes: The elements of a vector.
         is_narrow: Whether a row of results fits in a vector, so that masks are the same for all channels.
+        has_fast_masks: Whether stores with masks are as fast as others: with AVX-512.
     """
 
     kernel: tuple[int, int]
@@ -73,6 +74,7 @@ class _Layout:
     dilations: tuple[int, int]
     lanes: int
     is_narrow: bool
+    has_fast_masks: bool
 
 
 @functools.cache
@@ -87,8 +89,10 @@ def compile_depthwise(layout: _Layout, expression: Expression) -> Kernel:
     else:
         with f.loop(p["first"], p["last"]) as number:
             channel = code.prepare_channel(number)
-            with f.loop(0, p["columns"], f.lanes) as column:
-                code.compute_rows(channel, code.prepare_windows(column))
+            # Backwards, so that vectors may extend into later rows; see `_complete`.
+            with f.loop(0, p["columns"], f.lanes) as position:
+                last = (p["columns"] - 1) & -f.lanes
+                code.compute_rows(channel, code.prepare_windows(last - position))
     return compile_function(f)
 
 
@@ -176,7 +180,13 @@ class _Code:
             f.load(f.offset(q, start), f.vector, windows.mask) if constant is None else constant
             for q, constant in zip(self.pointers, channel.constants, strict=True)
         ]
-        f.store(evaluate(f, self.expression, value, operands), f.offset(p["result"], start), windows.mask)
+        result, target = evaluate(f, self.expression, value, operands), f.offset(p["result"], start)
+        if self.layout.has_fast_masks:
+            f.store(result, target, windows.mask)
+            return
+        # Elements beyond the row belong to later rows, or to earlier columns of them, which are computed afterwards.
+        is_followed = f.compare("sle", start + f.lanes, p["last"] * p["rows"] * p["columns"])
+        f.choose(is_followed, lambda: f.store(result, target), lambda: f.store(result, target, windows.mask))
 
 
 def choose_lanes(columns: int) -> int:
@@ -231,7 +241,8 @@ class DepthwiseConvolution:
             raise NoKernelError("the filter or the stride is too large")
         columns = geometry.output[1]
         lanes = choose_lanes(columns)
-        layout = _Layout(geometry.kernel, geometry.strides, geometry.dilations, lanes, columns <= lanes)
+        windows = geometry.kernel, geometry.strides, geometry.dilations
+        layout = _Layout(*windows, lanes, columns <= lanes, get_lanes() == 16)
         return compile_depthwise(layout, expression)
 
     def make_binding(
