@@ -57,6 +57,28 @@ def form(request, monkeypatch):
             yield request.param
 
 
+def test_arm_processors_add_four_products_by_one_instruction():
+    import llvmlite.binding as llvm
+
+    from irrun.fast.jit.code import Function
+    from irrun.fast.jit.dot_products import _Neon
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple = "aarch64-unknown-linux-gnu"
+    try:
+        target = llvm.Target.from_triple(triple)
+    except RuntimeError:
+        pytest.skip("this build of LLVM has no code for ARM")
+    form, f = _Neon(), Function("add_products", [("p", "ptr")], 4)
+    codes = f.load(f.parameters["p"], f.integers())
+    f.store(form.add(f, codes, form.prepare_data(f, codes), form.prepare_weights(f, codes)), f.parameters["p"])
+    module = llvm.parse_assembly(f.get_text(), llvm.create_context())
+    module.triple = triple
+    machine = target.create_target_machine(cpu="generic", features="+dotprod", opt=3)
+    assert machine.emit_assembly(module).count("sdot") == 1
+
+
 def test_weights_are_split_where_sums_of_two_products_exceed_16_bits():
     from irrun.fast.jit.dot_products import split_weights
 
