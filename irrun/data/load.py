@@ -373,7 +373,7 @@ def _merge_options(
     mean: float | Sequence[float] | None,
     scale: float | Sequence[float] | None,
 ) -> LoadOptions:
-    """Return options, in which all values that are not None replace fields."""
+    """Return options with some values replaced; None keeps a value."""
     if seed is not None:
         seed = check_integer("seed", seed, 0)
     if layout is not None:

@@ -1,4 +1,4 @@
-"""Computes the first sample of a job in the server process, from which workers are forked.
+"""Computes the first sample of a job in the server process before it forks the workers.
 
 The second run copies unaligned weights. Errors are ignored here; the workers report them.
 """

@@ -234,7 +234,7 @@ class _LayerDebugger(pdb.Pdb):
         stdout: The output; by default, standard output.
 
     Attributes:
-        target: The function in which the debugger stops first; None if it stops everywhere. The decorators of a kernel
+        target: The function where the debugger stops first; None if it stops everywhere. The decorators of a kernel
             are skipped.
     """
 

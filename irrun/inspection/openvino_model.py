@@ -60,7 +60,7 @@ class OpenVinoModel:
     Attributes:
         precision: The precision that OpenVINO actually used.
         default_precision: The precision that OpenVINO would use by default.
-        kernel_precisions: The number of kernels by the type in which they compute.
+        kernel_precisions: The number of kernels per compute type.
         perturbed: The keys of layers that changed the outputs of the model when they became outputs.
         keeps_batches: Whether to keep the compiled batches for further runs.
 

@@ -74,7 +74,7 @@ def get_precision(compiled: Any) -> str:
 
 
 def count_precisions(compiled: Any) -> Counter[str]:
-    """Return the number of kernels of a compiled model by the type in which they compute.
+    """Return the number of kernels of a compiled model per compute type.
 
     Args:
         compiled: The compiled model of OpenVINO.

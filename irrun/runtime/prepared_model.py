@@ -1,4 +1,4 @@
-"""Models with the programs that run them: how the programs are made, and which of them run."""
+"""Models and their programs: how programs are made, and which program runs."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ WINDOWS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((4, 5, 6), (2, 3, 2), {"auto_pad": "same_lower", "strides": 2}),
 ]
 
-#: Windows of which the last one could start in the padding.
+#: Windows whose last position could start in the padding.
 TORCH_WINDOWS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((8,), (2,), {"strides": 3, "begin": 1, "end": 1}),
     ((5,), (1,), {"strides": 3, "begin": 0, "end": 0}),

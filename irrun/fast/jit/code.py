@@ -207,7 +207,7 @@ class Function:
         return self.emit(type_, f"shufflevector {type_} {first}, {type_} poison, <{lanes} x i32> zeroinitializer")
 
     def shuffle(self, vectors: Sequence[Value], numbers: Sequence[int]) -> Value:
-        """Return a vector of selected elements of two vectors; those of the second one are numbered after the first."""
+        """Return a vector of selected elements of two vectors. Numbers of the second vector follow the first's."""
         a, b = vectors
         shown = ", ".join(f"i32 {number}" for number in numbers)
         text = f"shufflevector {a.type} {a}, {b.type} {b}, <{len(numbers)} x i32> <{shown}>"

@@ -3,7 +3,7 @@
 Data has the layout [N, C / 4, H, W, 4], as in `quantized_convolution`. A vector of neighboring pixels holds the four
 channels of a pixel in each element of i32. Four such vectors, one for each of four neighboring taps of a row, are
 transposed to four others that hold the codes of the four taps of a channel in each element. One dot product then
-multiplies them by the taps of the channels. The sums of a 128-bit lane are those of the four channels of a pixel, and
+multiplies them by the taps of the channels. A 128-bit lane holds the sums of the four channels of a pixel, and
 complete pixels are stored. Pixels outside the data are masked, so no padded copy is needed.
 """
 
@@ -43,7 +43,7 @@ MAX_DILATION = 256
 HEIGHTS, FEW_HEIGHTS = (5, 4), (2,)
 #: Channels per element, and taps per dot product.
 QUAD = 4
-#: Minimum number of elements of vectors: those of a 128-bit lane.
+#: Minimum number of elements of vectors, one 128-bit lane.
 MIN_LANES = 4
 
 
@@ -93,7 +93,7 @@ class _Channels(NamedTuple):
         source: The address of their data.
         bias: Their bias.
         weights: Their weights for each row of the filter and group of taps.
-        operands: The operands of the epilogue for each of them, or scalars.
+        operands: The operands of the epilogue for each channel, or scalars.
     """
 
     number: Value

@@ -20,7 +20,7 @@ __all__ = ["ExpectedValues", "make_points"]
 
 Array = np.ndarray[Any, Any]
 
-#: Maximum number of values with a shown reference, besides those of preferred layers.
+#: Maximum number of values with a shown reference, not counting values of preferred layers.
 MAX_VALUES = 4000
 #: Points of a scatter plot: evenly spaced elements, and elements with the largest differences.
 EVEN_POINTS = 192

@@ -77,8 +77,8 @@ def describes_reduction(data: str) -> Callable[[Function], Function]:
 def describes_like(other: Callable[..., Any]) -> Callable[[Function], Function]:
     """Complete a docstring, which states what differs from a similar operation, with the rest of that docstring.
 
-    Parameters that the section "Args:" leaves out have the descriptions of the other operation, and so have the
-    sections "Returns:" and "Raises:" if they are missing.
+    The other docstring describes the parameters that the section "Args:" leaves out, and the results and exceptions if
+    the sections "Returns:" and "Raises:" are missing.
 
     Args:
         other: The kernel of the similar operation.

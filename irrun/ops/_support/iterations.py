@@ -47,7 +47,7 @@ class OutputCollector(Protocol):
         """
 
 
-#: Returns what collects an output: takes its entry, the number of iterations if it is known, and what counts values.
+#: Creates the collector of an output from its entry, the number of iterations if known, and the counter of values.
 CreateCollector = Callable[[OutputDescription, "int | None", Collection], OutputCollector]
 
 
@@ -114,8 +114,8 @@ def run_iterations(
         slicers: The sliced inputs.
         trip_count: Maximum number of iterations, or None.
         run_first: Whether the first iteration runs.
-        slices: Where the slices are taken from, one for each of `slicers`; by default the slicers themselves.
-        create_collector: Returns what collects the values of a concatenated output.
+        slices: The sources of the slices, one for each of `slicers`; by default the slicers themselves.
+        create_collector: Creates the collector of a concatenated output.
 
     Raises:
         InputError: There are fewer slices than iterations, or the outputs exceed the memory limit.

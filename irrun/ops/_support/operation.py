@@ -72,8 +72,8 @@ class Input(NamedTuple):
 class Operation(Card):
     """An operation: a type, a version, its kernel and its card.
 
-    The kernel's positional parameters are the input ports, its keyword-only parameters the attributes. What else is
-    true of the operation are the fields of its `Card`.
+    The kernel's positional parameters are the input ports, its keyword-only parameters the attributes. The fields of
+    its `Card` hold all other facts about the operation.
 
     Attributes:
         type: The type, as in `layer` elements.
@@ -110,7 +110,7 @@ class Operation(Card):
             since: The first numbered opset that contains this version.
             opset: The name of the opset of an operation outside the numbered ones, such as "extension".
             category: The category of the specification.
-            card: Further facts about the operation; see `Card`.
+            card: More facts about the operation; see `Card`.
 
         Raises:
             TypeError: Neither or both of `since` and `opset` are passed, `opset` is a numbered opset, `function` is not
@@ -252,7 +252,7 @@ class Operation(Card):
             attributes: The attributes of the layer.
 
         Yields:
-            One message for each of them.
+            One message per attribute.
         """
         bound = set()
         for name, value in attributes.items():

@@ -150,7 +150,7 @@ def op(
         since: The first numbered opset that contains this version.
         opset: The name of the opset of an operation outside the numbered ones, such as "extension".
         category: The category of the specification; by default the module's category, or "extension".
-        card: Further facts about the operation, all optional. The most useful are `kind`, such as "elementwise";
+        card: More facts about the operation, all optional. The most useful are `kind`, such as "elementwise";
             `folding`, "never" for operations with results that differ between runs; and `flops`, the number of
             arithmetic operations for `irrun profile`: per element of the first output, or a function of a `Call` with
             `inputs`, `outputs` and `attributes`. See `Card` for the others.

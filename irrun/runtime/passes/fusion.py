@@ -1,6 +1,6 @@
 """Fusion: compute elementwise operations together with each other, and with the operation before them.
 
-A *region* is a set of instructions of which only the last one has consumers outside: an *anchor*, such as a
+In a *region*, only the last instruction has consumers outside. A region consists of an *anchor*, such as a
 convolution, and the elementwise operations that follow it, or elementwise operations alone. One instruction replaces
 the region. Its kernel applies an `ElementwiseChain` to the result of the anchor, as far as possible while the result is
 in the processor's cache.
