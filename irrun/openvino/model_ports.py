@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from irrun.ir.model import Model as IrModel
 from irrun.openvino.element_type import Type
 from irrun.openvino.node import ConstOutput, Node, Output
 from irrun.openvino.shape import PartialShape, Shape
@@ -18,6 +19,14 @@ class ModelPorts:
     _parameters: list[Node]
     _results: list[Node]
     _sinks: list[Node]
+
+    def _to_ir(self) -> IrModel:
+        """Return the model as irrun's own; see `Model`."""
+        raise NotImplementedError
+
+    def validate_nodes_and_infer_types(self) -> None:
+        """Infer the types and shapes of all nodes; see `Model`."""
+        raise NotImplementedError
 
     @property
     def inputs(self) -> list[Output]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from irrun.openvino import graph_conversion
-from irrun.openvino.model_ports import find_node
+from irrun.openvino.model_ports import ModelPorts, find_node
 from irrun.openvino.node import ConstOutput, Node
 from irrun.openvino.shape import PartialShape, Shape
-
-if TYPE_CHECKING:
-    from irrun.openvino.model import Model
 
 __all__ = ["reshape_model"]
 
 
-def reshape_model(model: Model, partial_shape: Any, variables_shapes: Mapping[str, Any] | None) -> None:
+def reshape_model(model: ModelPorts, partial_shape: Any, variables_shapes: Mapping[str, Any] | None) -> None:
     """Change the shapes of inputs, and infer all other shapes anew; see `Model.reshape`."""
     new_shapes: list[tuple[Node, PartialShape]] = []
     for variable, shape in (variables_shapes or {}).items():
@@ -51,7 +48,7 @@ def reshape_model(model: Model, partial_shape: Any, variables_shapes: Mapping[st
         raise
 
 
-def _relax_fixed_shapes(model: Model) -> Callable[[], None]:
+def _relax_fixed_shapes(model: ModelPorts) -> Callable[[], None]:
     """Adapt nodes that state sizes of the old shapes, and return a function that undoes it."""
     from irrun.runtime.fixed_shapes import relax_fixed_shapes
     from irrun.runtime.shape_inference import GraphInference
@@ -61,7 +58,7 @@ def _relax_fixed_shapes(model: Model) -> Callable[[], None]:
     return graph_conversion.apply_edits(nodes, relax_fixed_shapes(graph, GraphInference(graph)))
 
 
-def _find_input(model: Model, key: Any) -> Node:
+def _find_input(model: ModelPorts, key: Any) -> Node:
     if isinstance(key, ConstOutput):
         port = key if find_node(model._parameters, key.node) >= 0 else model.input(key.any_name)
         node: Node = port.node
