@@ -428,7 +428,7 @@ def test_cells(tmp_path, kind, batch):
 
 @pytest.mark.parametrize(("name", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1), ("ResetFirstGRU", 2)])
 @pytest.mark.parametrize("hidden", [64, 70])
-def test_blocks_of_weights(monkeypatch, name, gates, hidden):
+def test_tiles_of_rows_and_gates(monkeypatch, name, gates, hidden):
     rng = np.random.default_rng(0)
     batch, steps = 19, 3
     matrices = [draw(rng, gates * hidden, hidden) * F32(0.1)]
@@ -437,18 +437,53 @@ def test_blocks_of_weights(monkeypatch, name, gates, hidden):
     columns = hidden * (gates + (name == "ResetFirstGRU"))
     projection = recurrences.arrange_gates(draw(rng, steps, batch, columns), hidden)
     states = [draw(rng, batch, hidden) for _ in range(1 + (name == "LSTM"))]
-    weights = recurrences.pack_weights(name, matrices)
 
-    def run(minimum):
-        monkeypatch.setattr(recurrences, "MIN_DIVIDED_SIZE", minimum)
-        monkeypatch.setattr(recurrences, "BLOCK_SIZE", 16 * 16 * gates)
+    def run(registers, group_size, rows=batch):
+        monkeypatch.setattr(recurrences, "REGISTERS", dict.fromkeys((4, 8, 16), registers))
+        monkeypatch.setattr(recurrences, "GROUP_SIZES", dict.fromkeys((4, 8, 16), group_size))
         for function in (recurrences._prepare_step, recurrences._compile_step):
             function.cache_clear()
-        output = np.empty((steps, batch, hidden), F32)
-        recurrences.CompiledRecurrence(weights, batch, states).run_block(projection, output)
+        weights = recurrences.pack_weights(name, matrices)
+        output = np.empty((steps, rows, hidden), F32)
+        recurrence = recurrences.CompiledRecurrence(weights, rows, [state[:rows] for state in states])
+        recurrence.run_block(projection[:, :rows], output)
         return output
 
-    np.testing.assert_allclose(run(1), run(1 << 40), rtol=1e-6, atol=1e-6)
+    expected = run(27, gates)
+    np.testing.assert_allclose(run(27, 1), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(run(15, 2), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(run(9, 4), expected, rtol=1e-6, atol=1e-6)
+    for rows in (1, 2, 5):
+        np.testing.assert_allclose(run(27, gates, rows), expected[:, :rows], rtol=1e-6, atol=1e-6)
+    for function in (recurrences._prepare_step, recurrences._compile_step):
+        function.cache_clear()
+
+
+def test_functions_of_gates():
+    """With weights of 0, the results are functions of the projections: of any size, infinity and NaN."""
+    hidden = 1000
+    special = [0.0, -0.0, 1e-30, -1e-20, 1e-7, 9.4, -9.6, 20.0, -100.0, 1e30, np.inf, -np.inf, np.nan]
+    x = np.concatenate([np.linspace(-12, 12, 2 * hidden - len(special)), special]).astype(F32).reshape(2, 1, hidden)
+
+    def run(name, gates, values, *states):
+        weights = recurrences.pack_weights(name, [np.zeros((gates * hidden, hidden), F32)])
+        output = np.empty((1, 1, hidden), F32)
+        projection = recurrences.arrange_gates(np.concatenate(values).reshape(1, 1, -1), hidden)
+        recurrences.CompiledRecurrence(weights, 1, states).run_block(projection, output)
+        return output[0, 0]
+
+    zeros, half = np.zeros((1, hidden), F32), np.full((1, hidden), 0.5, F32)
+    for (row,) in x:
+        exact = row.astype(np.float64)
+        with np.errstate(over="ignore"):
+            sigmoid, tanh = 1 / (1 + np.exp(-2 * exact)), np.tanh(exact)  # the weights of sigmoid gates are halved
+        np.testing.assert_allclose(run("RNN", 1, [row], zeros), tanh, rtol=5e-7, atol=1e-37)
+        forgotten = run("LSTM", 4, [zeros[0], row, zeros[0], zeros[0]], zeros, half)
+        np.testing.assert_allclose(forgotten, 0.5 * np.tanh(0.5 * sigmoid), rtol=1e-6, atol=2e-7)
+        added = run("LSTM", 4, [row, zeros[0], zeros[0], row], zeros, zeros)
+        np.testing.assert_allclose(added, np.tanh(0.5 * tanh) * sigmoid, rtol=1e-6, atol=2e-7)
+        updated = run("GRU", 3, [row, zeros[0], half[0]], zeros)
+        np.testing.assert_allclose(updated, (1 - sigmoid) * np.tanh(0.5), rtol=1e-6, atol=2e-7)
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])

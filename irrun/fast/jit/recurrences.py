@@ -4,7 +4,7 @@ The hidden state is divided into *units* of one vector. A call computes some uni
 accumulated for several rows of the batch at a time, and their functions are computed before the next unit. Threads
 divide the units; all steps are a list of jobs that run without the interpreter.
 
-Weights are stored in reading order: [unit, row of the state, gate, lane], with zeros up to whole units.
+Weights are stored in reading order: [unit, group of gates, row of the state, gate, lane], with zeros up to whole units.
 Projections of the input are [..., unit, gate, lane]. States are padded with zeros, too, and the padding stays 0, since
 its gates and candidates are 0.
 """
@@ -38,13 +38,12 @@ F32 = np.dtype(np.float32)
 
 #: Minimum number of multiplications for a step to be divided between threads.
 MIN_SHARED_SIZE = 1 << 16
-#: Number of registers for a tile, by the number of lanes: its sums, an element of each row, and a weight. If a tile
-#: used more of AVX-512's 32 registers, LLVM would move sums to the stack.
-REGISTERS = {16: 27, 8: 16, 4: 27}
-#: Elements per block of a unit's weights, which stays in the L1 cache.
-BLOCK_SIZE = 1 << 12
-#: Minimum number of tiles and of weights for dividing weights into blocks; otherwise the L2 cache suffices.
-MIN_DIVIDED_TILES, MIN_DIVIDED_SIZE = 3, 3 << 18
+#: Number of registers for a tile, by the number of lanes: its sums, a weight for each gate, and an element of a row. If
+#: a tile used more of AVX-512's 32 registers, LLVM would move sums to the stack.
+REGISTERS = {16: 27, 8: 15, 4: 27}
+#: Number of gates that are accumulated at a time, by the number of lanes, if it divides the number of gates. With few
+#: registers, more rows for fewer gates need fewer loads of weights.
+GROUP_SIZES = {16: 4, 8: 2, 4: 4}
 #: Number of elements of a projection that is computed at a time, so that it stays in the cache until the steps read it,
 #: and minimum number of rows.
 PROJECTION_SIZE, MIN_BLOCK_ROWS = 1 << 18, 128
@@ -120,28 +119,39 @@ class _Unit(NamedTuple):
 
 def _compute_sigmoid(f: Function, value: Value) -> Value:
     """Return the sigmoid of twice a value, since the weights of these gates are halved."""
-    return f.multiply_add(Vectors(f).tanh(value), 0.5, f.coerce(0.5, f.vector))
+    grown = Vectors(f).grow(value)
+    return (grown + 1.0) / (grown + 2.0)
+
+
+def _compute_tanh(f: Function, value: Value) -> Value:
+    grown = Vectors(f).grow(value)
+    return grown / (grown + 2.0)
+
+
+def _multiply_tanh(f: Function, value: Value, gate: Value) -> Value:
+    """Return the product of the tanh of a value and the sigmoid of twice a gate, with one division."""
+    value, gate = Vectors(f).grow(value), Vectors(f).grow(gate)
+    return value * (gate + 1.0) / ((value + 2.0) * (gate + 2.0))
 
 
 def _finish_lstm(unit: _Unit, gates: list[Value]) -> None:
     """Compute a step of an LSTM with the gates c, f, i, o; the first array is the cell state."""
     f = unit.function
-    c, *others = (gate + unit.load_projection(i) for i, gate in enumerate(gates))
-    forget, new, output = (_compute_sigmoid(f, gate) for gate in others)
-    cell = f.multiply_add(unit.load("first"), forget, Vectors(f).tanh(c) * new)
+    candidate, forget, new, output = (gate + unit.load_projection(i) for i, gate in enumerate(gates))
+    cell = f.multiply_add(unit.load("first"), _compute_sigmoid(f, forget), _multiply_tanh(f, candidate, new))
     unit.store(cell, "first")
-    unit.store_output(Vectors(f).tanh(cell) * output)
+    unit.store_output(_multiply_tanh(f, cell, output))
 
 
 def _finish_rnn(unit: _Unit, gates: list[Value]) -> None:
-    unit.store_output(Vectors(unit.function).tanh(gates[0] + unit.load_projection(0)))
+    unit.store_output(_compute_tanh(unit.function, gates[0] + unit.load_projection(0)))
 
 
 def _finish_gru(unit: _Unit, gates: list[Value]) -> None:
     """Compute a step of a GRU with the gates z, r, h; the second array is the bias of the product of h."""
     f = unit.function
     update, reset = (_compute_sigmoid(f, gates[i] + unit.load_projection(i)) for i in range(2))
-    candidate = Vectors(f).tanh(f.multiply_add(gates[2] + unit.load_constant(), reset, unit.load_projection(2)))
+    candidate = _compute_tanh(f, f.multiply_add(gates[2] + unit.load_constant(), reset, unit.load_projection(2)))
     unit.store_output(f.multiply_add(unit.load("state") - candidate, update, candidate))
 
 
@@ -156,7 +166,7 @@ def _finish_gates(unit: _Unit, gates: list[Value]) -> None:
 def _finish_candidate(unit: _Unit, gates: list[Value]) -> None:
     """Compute the rest of a GRU from the product of r and the state; the first arrays are z and the state."""
     f = unit.function
-    candidate = Vectors(f).tanh(gates[0] + unit.load_projection(2))
+    candidate = _compute_tanh(f, gates[0] + unit.load_projection(2))
     unit.store_output(f.multiply_add(unit.load("second") - candidate, unit.load("first"), candidate))
 
 
@@ -183,8 +193,14 @@ PARTS: dict[str, tuple[_Part, ...]] = {
 }
 
 
+def _count_grouped(gates: int) -> int:
+    """Return the number of gates that are accumulated at a time."""
+    size = GROUP_SIZES[get_lanes()]
+    return size if gates % size == 0 else gates
+
+
 @functools.cache
-def _compile_step(part: _Part, tile: int, rest: int, is_ragged: bool, is_divided: bool) -> Kernel:
+def _compile_step(part: _Part, tile: int, rest: int, is_ragged: bool) -> Kernel:
     """Return the kernel of a part of a step.
 
     Args:
@@ -192,62 +208,27 @@ def _compile_step(part: _Part, tile: int, rest: int, is_ragged: bool, is_divided
         tile: The number of rows of a tile.
         rest: The number of rows after the last whole tile.
         is_ragged: Whether the last unit has fewer elements than a vector.
-        is_divided: Whether the weights of a unit are divided into blocks, each of which stays in the L1 cache
-            while all tiles are multiplied by it. Scratch memory holds the sums between blocks.
     """
     name = part.finish.__name__.removeprefix("_finish_")
     parameters = [*((key, "ptr") for key in (*ARRAYS, "weights", "sums")), *((key, "i64") for key in INTEGERS)]
     f = Function(f"recurrent_{name}_{tile}_{rest}", parameters, get_lanes())
     p = f.parameters
     code = _StepCode(f, part)
-    size = p["state_row"]
-    block = max(1, BLOCK_SIZE // (part.gates * f.lanes))
     with f.loop(p["first_unit"], p["last_unit"]) as unit:
         mask = f.mask_range(0, p["hidden"] - unit * f.lanes) if is_ragged else None
-        weights = f.offset(p["weights"], unit * size * (part.gates * f.lanes))
         last = p["rows"] - rest
-
-        def compute(start: Value, stop: Value, *, loads: bool = False, stores: bool = False) -> None:
-            tiles = _Tiles(weights, start, stop, loads, stores)
-            with f.loop(0, last, tile) as row:
-                code.compute_tile(tiles, tile, row, unit, mask)
-            if rest:
-                code.compute_tile(tiles, rest, last, unit, mask)
-
-        zero = f.integer(0)
-        if is_divided:
-            final = f.emit("i64", f"sdiv i64 {size - 1}, {block}") * block
-            compute(zero, f.integer(block), stores=True)
-            with f.loop(block, final, block) as start:
-                compute(start, start + block, loads=True, stores=True)
-            compute(final, size, loads=True)
-        else:
-            compute(zero, size)
+        with f.loop(0, last, tile) as row:
+            code.compute_tile(tile, row, unit, mask)
+        if rest:
+            code.compute_tile(rest, last, unit, mask)
     return compile_function(f)
 
 
 def _count_rows(part: _Part, batch: int) -> int:
     """Return the number of rows per tile, so that tiles have similar sizes."""
-    most = (REGISTERS[get_lanes()] - 1) // (part.gates + 1)
+    grouped = _count_grouped(part.gates)
+    most = (REGISTERS[get_lanes()] - 1 - grouped) // grouped
     return -(-batch // -(-batch // most))
-
-
-class _Tiles(NamedTuple):
-    """A block of the weights of a unit.
-
-    Attributes:
-        weights: The weights of the unit.
-        start: The first row of the block.
-        stop: The row after the last one.
-        loads: Whether to continue the sums of previous blocks.
-        stores: Whether to store sums for later blocks; otherwise the block completes the step.
-    """
-
-    weights: Value
-    start: Value
-    stop: Value
-    loads: bool
-    stores: bool
 
 
 class _StepCode(NamedTuple):
@@ -261,44 +242,62 @@ class _StepCode(NamedTuple):
     function: Function
     part: _Part
 
-    def compute_tile(self, tiles: _Tiles, count: int, row: Value, unit: Value, mask: Value | None) -> None:
-        """Compute a block of a unit for several rows."""
+    def compute_tile(self, count: int, row: Value, unit: Value, mask: Value | None) -> None:
+        """Compute a unit for several rows.
+
+        The sums of several rows are stored before the gates are computed, so that the computation needs few registers,
+        and the processor computes the gates of neighboring rows at the same time.
+        """
         f, gates = self.function, self.part.gates
         p = f.parameters
-        rows = [row + i for i in range(count)]
+        units = [_Unit(f, row + i, unit, mask, self.part.total) for i in range(count)]
+        for own_unit in units:
+            own_unit.prefetch_projections()
+        size = _count_grouped(gates)
+        sums: list[list[Value]] = [[] for _ in units]
+        for group in range(gates // size):
+            weights = f.offset(p["weights"], (unit * (gates // size) + group) * p["state_row"] * (size * f.lanes))
+            for own, new in zip(
+                sums, self._accumulate([own_unit.row for own_unit in units], weights, size), strict=True
+            ):
+                own += new
+            if count > 1:
+                for own_unit, own in zip(units, sums, strict=True):
+                    for gate in range(group * size, group * size + size):
+                        f.store(own[gate], self._locate_sum(own_unit.row, gate))
+        if count == 1:
+            self.part.finish(units[0], sums[0])
+            return
+        with f.loop(row, row + count) as r:
+            totals = [f.load(self._locate_sum(r, gate), f.vector) for gate in range(gates)]
+            self.part.finish(_Unit(f, r, unit, mask, self.part.total), totals)
+
+    def _locate_sum(self, row: Value, gate: int) -> Value:
+        """Return the address of a sum in scratch memory."""
+        f = self.function
+        return f.offset(f.parameters["sums"], (row * self.part.gates + gate) * f.lanes)
+
+    def _accumulate(self, rows: Sequence[Value], weights: Value, gates: int) -> list[list[Value]]:
+        """Return the products of some gates for several rows."""
+        f = self.function
+        p = f.parameters
         states = [f.offset(p["state"], r * p["state_row"]) for r in rows]
-        depth = max(1, -(-CHAINS // (count * gates)))  # sums that are added at the end
+        depth = max(1, -(-CHAINS // (len(rows) * gates)))  # sums that are added at the end
         depth = min(1 << (depth - 1).bit_length(), f.lanes)
-        if tiles.loads or tiles.stores:
-            depth = 1
         sums = [[[f.variable(f.vector, 0.0) for _ in range(depth)] for _ in range(gates)] for _ in rows]
-        kept = [[f.offset(p["sums"], (r * gates + gate) * f.lanes) for gate in range(gates)] for r in rows]
-        for own, places in zip(sums, kept, strict=True):
-            for variables, place in zip(own, places, strict=True):
-                variables[0].set(f.load(place, f.vector) if tiles.loads else 0.0)
-                for variable in variables[1:]:
-                    variable.set(0.0)
-        units = [_Unit(f, r, unit, mask, self.part.total) for r in rows]
-        if not tiles.stores:
-            for own_unit in units:
-                own_unit.prefetch_projections()
+        for variable in (v for own in sums for each in own for v in each):
+            variable.set(0.0)
         step = max(depth, 2)
-        with f.loop(tiles.start, tiles.stop, step) as k:
+        with f.loop(0, p["state_row"], step) as k:
             for i in range(step):
-                place = f.offset(tiles.weights, (k + i) * (gates * f.lanes))
-                values = [f.splat(f.load(f.offset(state, k + i)), f.vector) for state in states]
-                for gate in range(gates):
-                    weight = f.load(f.offset(place, gate * f.lanes), f.vector)
-                    for value, own in zip(values, sums, strict=True):
-                        variable = own[gate][i % depth]
-                        variable.set(f.multiply_add(value, weight, variable.get()))
-        for own_unit, own, places in zip(units, sums, kept, strict=True):
-            totals = [_add_up([variable.get() for variable in each]) for each in own]
-            if tiles.stores:
-                for total, place in zip(totals, places, strict=True):
-                    f.store(total, place)
-            else:
-                self.part.finish(own_unit, totals)
+                place = f.offset(weights, (k + i) * (gates * f.lanes))
+                columns = [f.load(f.offset(place, gate * f.lanes), f.vector) for gate in range(gates)]
+                for state, own in zip(states, sums, strict=True):
+                    value = f.splat(f.load(f.offset(state, k + i)), f.vector)
+                    for column, each in zip(columns, own, strict=True):
+                        variable = each[i % depth]
+                        variable.set(f.multiply_add(value, column, variable.get()))
+        return [[_add_up([variable.get() for variable in each]) for each in own] for own in sums]
 
 
 def _add_up(values: Sequence[Value]) -> Value:
@@ -331,9 +330,8 @@ def _prepare_step(name: str, hidden: int, batch: int) -> _Step:
     kernels, sizes, is_shared = [], [], []
     for part in PARTS[name]:
         tile = _count_rows(part, batch)
-        is_divided = batch >= MIN_DIVIDED_TILES * tile and part.gates * hidden * hidden >= MIN_DIVIDED_SIZE
-        kernels.append(_compile_step(part, tile, batch % tile, hidden % lanes > 0, is_divided))
-        sizes.append(F32.itemsize * batch * part.gates * lanes if is_divided else 0)
+        kernels.append(_compile_step(part, tile, batch % tile, hidden % lanes > 0))
+        sizes.append(F32.itemsize * batch * part.gates * lanes if batch > 1 else 0)
         is_shared.append(batch * part.gates * hidden * hidden >= MIN_SHARED_SIZE)
     return _Step(tuple(kernels), -(-hidden // lanes), tuple(sizes), tuple(is_shared))
 
@@ -457,9 +455,10 @@ def pack_weights(name: str, matrices: Sequence[Array], hidden_bias: Array | None
     for part, matrix in zip(PARTS[name], matrices, strict=True):
         result = np.zeros((part.gates, size, size), np.float32)
         result[:, :hidden, :hidden] = matrix.reshape(part.gates, hidden, hidden)
-        by_unit = result.reshape(part.gates, size // lanes, lanes, size)
-        packed.append(allocate_kept((size // lanes, size, part.gates, lanes)))
-        packed[-1][...] = by_unit.transpose(1, 3, 0, 2)
+        grouped = _count_grouped(part.gates)
+        by_unit = result.reshape(part.gates // grouped, grouped, size // lanes, lanes, size)
+        packed.append(allocate_kept((size // lanes, part.gates // grouped, size, grouped, lanes)))
+        packed[-1][...] = by_unit.transpose(2, 0, 4, 1, 3)
     bias = np.zeros(size, np.float32)
     if hidden_bias is not None:
         bias[:hidden] = hidden_bias

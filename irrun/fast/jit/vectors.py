@@ -185,3 +185,17 @@ class Vectors(Machine):
         limited = self.clip(x, -TANH_LIMIT, TANH_LIMIT)
         e = self.expm1(limited + limited)
         return e / (e + 2.0)
+
+    def grow(self, x: Value) -> Value:
+        """Return e^2x - 1 for x limited to the range in which tanh is less than 1. Zeros lose their signs.
+
+        tanh(x) is e / (e + 2) of the result e, and the sigmoid of 2x is (e + 1) / (e + 2).
+        """
+        f = self.function
+        limit = 2 * LOG2_E * TANH_LIMIT
+        power = self.clip(x * (2 * LOG2_E), -limit, limit)
+        shifted = power + ROUNDING
+        r = power - (shifted - ROUNDING)
+        rest: Value = self.polynomial(EXP2_POLYNOMIAL[:-1], r) * r
+        whole = self._make_power(f.convert("bitcast", shifted, f.integers()) - ROUNDING_BITS)
+        return f.multiply_add(whole, rest, whole - 1.0)
