@@ -195,7 +195,7 @@ irrun. The other files were equal.
 
 
 def is_defined_in_package(value: Any) -> bool:
-    """Return whether a value of a module is no module, and not imported from another package."""
+    """Return whether a value of a module is neither a module nor imported from another package."""
     origin = str(getattr(value, "__module__", None) or "openvino").partition(".")[0]
     return not inspect.ismodule(value) and origin == "openvino"
 

@@ -166,7 +166,7 @@ class TapMethod(DepthwiseMethod):
 
 
 def _find_section(offset: int, stride: int, count: int, length: int) -> tuple[slice, slice]:
-    """Return which elements k of [0, count) have k * stride + offset in [0, length), and the slice of the latter."""
+    """Return which elements k of [0, count) have k * stride + offset in [0, length), and the slice of these sums."""
     begin = min(count, max(0, -(offset // stride)))
     stop = max(begin, min(count, (length - 1 - offset) // stride + 1))
     first = begin * stride + offset

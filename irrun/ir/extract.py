@@ -20,7 +20,7 @@ def extract(model: Model, inputs: str | Sequence[str] = (), outputs: str | Seque
         model: The whole model.
         inputs: The values that become Parameters, each named by a tensor name, the layer that produces it, or
             `layer.port`. Parameters of the model that the part requires remain inputs.
-        outputs: The values that become Results, named likewise; by default all Results of the model.
+        outputs: The values that become Results, named in the same way; by default all Results of the model.
 
     Returns:
         A model that shares its layers and weights with `model`.

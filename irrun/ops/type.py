@@ -90,8 +90,8 @@ def convert_promote_types_14(
 ) -> tuple[Array, Array]:
     """Convert both inputs to a common type that can hold the values of either.
 
-    Floats take precedence over integers, and integers over boolean. Of two floats, the common type is one that
-    holds all values of both. Of two integers likewise; it is signed if either is.
+    Floats take precedence over integers, and integers over boolean. The common type of two floats or two
+    integers holds all values of both; it is signed if either integer is.
 
     Args:
         input_0: Numeric or boolean, any shape.

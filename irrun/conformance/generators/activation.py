@@ -138,8 +138,8 @@ def p_relu_1(rng):
 def register_with_scalars(type, since, formula, pairs, shape=()):
     """Register the cases of an activation function with scalar inputs.
 
-    Scalars are Constants and Parameters. Since few oracles support the latter, they are also compared with `formula`,
-    in f64.
+    Scalars are Constants and Parameters. Since few oracles support Parameters, these are also compared with
+    `formula`, in f64.
     """
 
     @register_cases(type, since=since)

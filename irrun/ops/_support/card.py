@@ -139,8 +139,8 @@ class Card:
             information; None for operations without channels.
         has_groups: Whether the first axis of the weights counts groups of channels.
         gates: The number of gates of a recurrent cell or sequence. Weights have as many rows per hidden element.
-        keeps_values: Whether each element of the first output is an element of the inputs that are no parameters, which
-            is the default for views. A window outside of the data gives the lowest number of the type.
+        keeps_values: Whether each element of the first output is an element of the inputs that are not parameters,
+            which is the default for views. A window outside of the data gives the lowest number of the type.
         extremes: Where the first output has its lowest and highest values; see `Extremes`. Bounds of shapes that are
             computed follow from it. None if it is unknown, and for movements and views.
         lengths: The input with the lengths of sequences, after which the first output is undefined in OpenVINO; None

@@ -49,9 +49,9 @@ def non_max_suppression_5(
 ) -> tuple[Array, Array, Array]:
     """Select the boxes of each class and image that do not overlap better boxes of the same class too much.
 
-    A box with an overlap equal to the threshold is suppressed, and with a sigma above 0 no box is suppressed because of
-    its overlap alone. OpenVINO's CPU plugin does both in both versions; the reference implementation does the former in
-    version 5 only and the latter in version 9 only.
+    A box is suppressed even if its overlap equals the threshold; the reference implementation does this in version 5
+    only. With a sigma above 0, overlap alone suppresses no box; the reference implementation does this in version 9
+    only. OpenVINO's CPU plugin does both in both versions.
 
     Args:
         boxes: Floating-point, shape [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or x and y of the center,

@@ -173,7 +173,7 @@ def ragged_to_dense(
         m_pad_max_length: Whether rows continue in the elements behind them instead of being padded.
 
     Returns:
-        Shape begins.shape + [padding_size] + data.shape[1:] and the type of `data`; and which elements are no padding,
+        Shape begins.shape + [padding_size] + data.shape[1:] and the type of `data`; and which elements are not padding,
         boolean of the same shape.
 
     Raises:
