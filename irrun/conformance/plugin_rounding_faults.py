@@ -205,7 +205,7 @@ expected = run_reference(model)
     ),
     _rounding(
         "plugin-random-uniform-i64",
-        "RandomUniform in i64 draws numbers of 32 bits",
+        "RandomUniform in i64 draws 32-bit numbers",
         is_unsafe=True,
         text="This affects ranges of more than 2^32 numbers. Ranges that are multiples of 2^32 end the process.",
         code="""

@@ -79,7 +79,7 @@ class ArrangedWeights:
 
     @staticmethod
     def is_arrangeable(weights: CompressedWeights) -> bool:
-        """Return whether weights have several groups, and codes minus zero points are integers of 8 bits."""
+        """Return whether weights have several groups, and codes minus zero points are 8-bit integers."""
         if weights.groups == 1 or weights.scale is None:
             return False
         name = weights.codes.dtype.name

@@ -24,7 +24,7 @@ DATA = Operand("input", 0)
 
 
 class Affine(NamedTuple):
-    """What the values of an array mean: `scale * array + offset`.
+    """The meaning of the values in an array: they represent `scale * array + offset`.
 
     Attributes:
         scale: f64, one element, or one for each channel: shape [C].
@@ -50,7 +50,7 @@ class LevelChain(NamedTuple):
     Attributes:
         chain: The operations on the result of the convolution.
         scale: f64, one element or shape [C]. The filters are multiplied by it.
-        result: What the result of the chain means.
+        result: The meaning of the result of the chain.
     """
 
     chain: ElementwiseChain
@@ -66,7 +66,7 @@ class _Quantization(NamedTuple):
         factor: Levels per unit of the input.
         first: The number of the first level.
         last: The number of the last level.
-        result: What the number of a level means.
+        result: The meaning of the number of a level.
     """
 
     low: Array
@@ -113,7 +113,7 @@ def lower_chain(
     Args:
         chain: The chain.
         rank: The rank of the running value; axis 1 holds the channels.
-        inputs: What the inputs of the chain mean, if they are not the values themselves. The running value has an
+        inputs: The meanings of the chain's inputs that are not the values themselves. The running value has an
             offset only.
         returns_levels: Whether the result may be numbers of levels.
 
@@ -193,7 +193,7 @@ class _Writer:
         return Operand("constant", len(self.constants) - 1)
 
     def get(self, operand: Operand) -> tuple[Operand, Affine]:
-        """Return the array of an original operand that is not a constant, and what it means."""
+        """Return the array of an original operand that is not a constant, and its meaning."""
         if operand.kind == "step":
             return self.values[operand.index]
         return operand, self.inputs.get(operand.index, EXACT)

@@ -199,7 +199,7 @@ class CureSearch:
         return self.isolated[id(layer)]
 
     def _depends_on_integers(self, layer_id: int) -> bool:
-        """Return whether a constant is computed from one of 8 bits or fewer."""
+        """Return whether a constant is computed from a constant of 8 bits or fewer."""
         stack, seen = [layer_id], {layer_id}
         while stack:
             layer = self.connections.layers[stack.pop()]

@@ -210,7 +210,7 @@ def _to_array(value: Any) -> Array:
 
 
 def _convert_bytes(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert integers of 8 bits to floats, which represent all of them."""
+    """Convert 8-bit integers to floats, which represent all of them exactly."""
     if dtype != np.float16 or array.dtype != np.uint8:
         return array.astype(dtype)
     # NumPy rounds to f16 in software. If exponents fit in f16, the bits of f32 only move.

@@ -1,4 +1,4 @@
-"""What observers of a run are: callables that get the inputs and outputs of each layer."""
+"""Observers of a run: callables that get the inputs and outputs of each layer."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 
 
 def hash_text(text: bytes) -> int:
-    """Return the hash of a text, an integer of 64 bits."""
+    """Return the hash of a text, a 64-bit integer."""
     size = len(text)
     if size <= 16:
         return _hash_up_to_16(text)

@@ -1,4 +1,4 @@
-"""Compiled kernels on codes of 8 bits: the levels and sums of the definitions."""
+"""Compiled kernels on 8-bit codes: the levels and sums of the definitions."""
 
 import functools
 import importlib.util

@@ -163,8 +163,8 @@ def compile_products(is_affine: bool = False, packs_pixels: bool = False) -> Ker
     Args:
         is_affine: Whether the epilogue is affine and completes whole tiles in registers. Each row of pixels must then
             be a row of the result.
-        packs_pixels: Whether all channels of a tile are computed one after another, and read pixels that the first of
-            them packed. Each row of pixels must then be a row of the result, and tiles must not have extras.
+        packs_pixels: Whether the channels of a tile are computed one after another and read pixels that the first
+            channel packed. Each row of pixels must then be a row of the result, and tiles must not have extras.
     """
     rows, vectors = get_tile()
     f = Function(

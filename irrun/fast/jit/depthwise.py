@@ -184,7 +184,7 @@ class _Code:
         if self.layout.has_fast_masks:
             f.store(result, target, windows.mask)
             return
-        # Elements beyond the row belong to later rows, or to earlier columns of them, which are computed afterwards.
+        # Elements beyond the row belong to later rows, or to their earlier columns, and are overwritten afterwards.
         is_followed = f.compare("sle", start + f.lanes, p["last"] * p["rows"] * p["columns"])
         f.choose(is_followed, lambda: f.store(result, target), lambda: f.store(result, target, windows.mask))
 

@@ -39,7 +39,7 @@ class DotProduct:
     name = "portable"
     #: Whether sums of two products must not exceed i16: see `split_weights`.
     splits_weights = False
-    #: What products subtract from the data. Sums start with the products of this number and the weights.
+    #: The offset that products subtract from the data. Sums start with the products of this number and the weights.
     offset = 0
 
     def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:

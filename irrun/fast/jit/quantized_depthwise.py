@@ -38,7 +38,7 @@ MIN_PART_WORK, MAX_PARTS = 1 << 17, 16
 MAX_TAPS = 64
 #: Maximum dilation: there are pads for all taps of a row.
 MAX_DILATION = 256
-#: Rows of results that are computed together; fewer for filters of more than three rows without vectors of 512 bits,
+#: Rows of results that are computed together; fewer for filters of more than three rows without 512-bit vectors,
 #: where the sums do not stay in registers.
 HEIGHTS, FEW_HEIGHTS = (5, 4), (2,)
 #: Channels per element, and taps per dot product.
@@ -284,7 +284,7 @@ def _use_lanes(f: Function, lanes: int) -> Iterator[None]:
 
 
 def _repeat(f: Function, value: Value) -> Value:
-    """Repeat four elements in each lane of 128 bits."""
+    """Repeat four elements in each 128-bit lane."""
     return f.shuffle((value, value), [i % QUAD for i in range(f.lanes)])
 
 
@@ -302,7 +302,7 @@ def _permute_taps(f: Function, halves: tuple[Value, Value], pixels: Sequence[int
 
 
 def _interleave(f: Function, pair: Sequence[Value], bits: int) -> tuple[Value, Value]:
-    """Interleave the elements of some bits of the lower halves of all lanes of 128 bits, and of the upper halves."""
+    """Interleave the elements of some bits of the lower halves of all 128-bit lanes, and of the upper halves."""
     size, count = 128 // bits, 32 * f.lanes // bits
     sources = [f.convert("bitcast", x, f"<{count} x i{bits}>") for x in pair]
     results = []
@@ -334,7 +334,7 @@ def _join_pixels(f: Function, levels: Sequence[Value]) -> Value:
 
 
 def _pack(f: Function, a: Value, b: Value, bits: int) -> Value:
-    """Join the lower halves of the elements of each lane of 128 bits of two vectors."""
+    """Join the lower halves of the elements of each 128-bit lane of two vectors."""
     size, count = 128 // bits, 32 * f.lanes // bits
     sources = [f.convert("bitcast", x, f"<{count} x i{bits}>") for x in (a, b)]
     numbers = [

@@ -76,7 +76,7 @@ class EncodingKernel(CompiledKernel):
         channels: The declared number of channels.
     """
 
-    description = "compiled: quantization to codes of 8 bits"
+    description = "compiled: quantization to 8-bit codes"
     returns_codes = True
 
     def __init__(self, format_: CodeFormat, rank: int, channels: int) -> None:
@@ -358,7 +358,7 @@ class RowEncodingKernel(CompiledKernel):
         length: The declared length of the last axis.
     """
 
-    description = "compiled: quantization to codes of 8 bits"
+    description = "compiled: quantization to 8-bit codes"
     returns_codes = True
 
     def __init__(self, format_: CodeFormat, rank: int, length: int) -> None:

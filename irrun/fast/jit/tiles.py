@@ -1,4 +1,4 @@
-"""What the kernels of products and convolutions have in common: their results are tiles of rows and vectors."""
+"""Code shared by kernels of products and convolutions: their results are tiles of rows and vectors."""
 
 from __future__ import annotations
 

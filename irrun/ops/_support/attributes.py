@@ -14,7 +14,7 @@ from irrun.shapes import PartialShape, parse_shape
 
 __all__ = ["Attribute", "to_parameter_name"]
 
-#: Largest signed integer of 64 bits.
+#: Largest signed 64-bit integer.
 MAX_INTEGER = (1 << 63) - 1
 
 #: Types of attributes other than Literal and lists.
@@ -107,7 +107,7 @@ def _convert_text(text: str, kind: Any) -> Any:
         text = text.strip().removesuffix(",")  # OpenVINO ignores a trailing comma
         values = [_convert_text(part.strip(), inner) for part in text.split(",")] if text else []
         if inner is int and any(value > MAX_INTEGER for value in values):  # only seeds are unsigned
-            raise ValueError("not signed integers of 64 bits")
+            raise ValueError("not signed 64-bit integers")
         return values
     if kind is bool:
         return _parse_bool(text)
@@ -145,7 +145,7 @@ def _parse_int(text: str) -> int:
             raise ValueError("not an integer") from None
         value = int(number)
     if not -MAX_INTEGER - 1 <= value <= 2 * MAX_INTEGER + 1:  # seeds are unsigned
-        raise ValueError("not an integer of 64 bits")
+        raise ValueError("not a 64-bit integer")
     return value
 
 

@@ -65,7 +65,7 @@ class LevelPlan:
             for region in candidates
             if (quantization := self._get_last_quantization(region)) is not None
         }
-        #: What the values of slots mean, and the slots of the numbers of levels.
+        #: The meaning of the values in slots, and the slots of the numbers of levels.
         self._levels = {
             region.members[-1].outputs[0]: self._quantizations[id(region)]
             for region in candidates
@@ -199,7 +199,7 @@ class _Conversion:
     """Converts between numbers of levels and their values.
 
     Args:
-        levels: What the numbers mean.
+        levels: The meaning of the numbers.
         rank: The rank of the values.
     """
 

@@ -1,4 +1,4 @@
-"""Compiled kernels on codes of 8 bits: convolutions and products of quantized values with quantized weights.
+"""Compiled kernels on 8-bit codes: convolutions and products of quantized values with quantized weights.
 
 If such an operation reads the values of a FakeQuantize, they are *coded*: an additional slot holds their codes. The
 operation reads the codes, and so do operations that add them as residuals. Other instructions read values that are
