@@ -99,7 +99,7 @@ class LevelPlan:
         anchor = region.anchor
         if anchor is None or not anchor.operation.convolves or anchor.operation.is_custom:
             return None
-        if anchor.operation.type not in ("Convolution", "GroupConvolution") or len(anchor.inputs) != 2:
+        if len(anchor.inputs) != 2:
             return None
         filters = self.view.get_constant(anchor.inputs[1])
         rank = 4 if anchor.operation.has_groups else 3

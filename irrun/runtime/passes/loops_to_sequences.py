@@ -18,9 +18,6 @@ from irrun.runtime.program import ABSENT, BodyProgram, Instruction
 
 __all__ = ["LOOP", "RULES", "has_trip_count"]
 
-#: Types of operations whose vectorized kernels return another shape of their only variable input.
-VIEWS = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze"})
-
 LOOP = Pattern("loop", ("Loop", "TensorIterator"))
 
 
@@ -137,7 +134,7 @@ class _LoopConversion:
                 return False
             kernel = vectorized
             self.stacked.update(instruction.outputs)
-            self.steps.append(SequenceStep(kernel, inputs, instruction.outputs, site.operation.type in VIEWS))
+            self.steps.append(SequenceStep(kernel, inputs, instruction.outputs, site.operation.kind == "view"))
             return True
         else:
             return False
