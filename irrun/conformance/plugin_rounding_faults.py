@@ -67,7 +67,7 @@ expected = [44, 2]
     _rounding(
         "plugin-convert",
         "Conversions to integers differ where values do not fit, and NaN becomes false",
-        text="The reference implementation converts directly to the type, the plugin by way of i32 or f32.",
+        text="The reference implementation converts directly to the type, the plugin via i32 or f32.",
         code="""
 x = ops.parameter([1], f32)
 model = ov.Model([ops.convert(x, "boolean")], [x])

@@ -144,10 +144,10 @@ class _Worker:
         number: The number of the case that it runs, or None.
         stage: The current stage of the case.
         since: When it sent the last message.
-        has_started: Whether it has sent a message.
+        has_started: Whether the process has sent a message.
         done: The number of cases that it has run.
         is_used_up: Whether it must not get another task.
-        is_closed: Whether it has ended.
+        is_closed: Whether the process has ended.
     """
 
     def __init__(

@@ -216,7 +216,7 @@ class _Writer:
         return self.add_offset(self.multiply(operand, meaning.scale), meaning.offset)
 
     def add(self, step: Step) -> None:
-        """Append what computes a step."""
+        """Append the operations of a step."""
         self.values.append(
             self._quantize(step) or self._combine_with_constant(step) or self._add_values(step) or self._compute(step)
         )

@@ -102,7 +102,7 @@ def convert_1(rng):
         for middle, chosen in itertools.groupby(indirect, lambda t: "f16" if t == "nf4" else "f32"):
             targets = list(chosen)
             expected = evaluate_model(build_conversion_model(source, values, targets, through=middle))
-            note = f"{source} to {targets}, which the reference does by way of {middle}"
+            note = f"{source} to {targets}, which the reference converts via {middle}"
             yield Case(build=build_model(targets), faults=CONVERT, expected=expected, tolerance=EXACT, note=note)
     for source, target in [("f32", "i32"), ("f32", "u8"), ("i64", "i32"), ("i32", "f32"), ("f32", "f16")]:
         for shape in SHAPES:

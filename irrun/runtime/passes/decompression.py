@@ -155,7 +155,7 @@ def _get_value_slots(instruction: Instruction) -> tuple[int, ...]:
 
 
 def _convert_upcast(data: Array, *, destination_type: ElementType, declared: Any) -> Array:
-    """Convert `data` to f32; types of 16 bits or more by way of f16, which the kernel `declared` converts to."""
+    """Convert `data` to f32; types of 16 bits or more via f16, which the kernel `declared` converts to."""
     return convert(declared(data) if ElementType.of(data.dtype).bits >= 16 else data, destination_type)
 
 
