@@ -51,7 +51,7 @@ class UnmatchedPatterns:
         if any(re.search(r"\[\d+\]/", pattern) for pattern in self.patterns):
             hint = "--trace lists the iterations that ran"
         else:
-            hint = "values that depend on constants only are computed when the model is compiled"
+            hint = "values that depend only on constants are computed when the model is compiled"
         raise InputError(f"no executed layer matches {names}; {hint}")
 
 

@@ -333,7 +333,7 @@ def _fold(
     known: Sequence[Known | None],
     layer: Layer,
 ) -> list[Value] | None:
-    """Return the outputs of a layer if it depends on constants and static shapes only; otherwise None."""
+    """Return the outputs of a layer if it depends only on constants and static shapes; otherwise None."""
     if operation.folding == "never" or not layer.outputs:
         return None
     is_decompression = operation.decompression is not None or operation.converts

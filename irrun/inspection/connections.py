@@ -42,7 +42,7 @@ class Connections:
 
     @cached_property
     def constants(self) -> set[int]:
-        """The ids of the layers whose values depend on constants only."""
+        """The ids of the layers whose values depend only on constants."""
         return find_constant_layers(self.graph)
 
     def find_sources(self, layer: Layer) -> list[Source | None]:
@@ -94,7 +94,7 @@ class ConnectionTable:
         return self._connections[id(graph)]
 
     def is_constant(self, layer: Layer) -> bool:
-        """Return whether the values of a layer depend on constants only.
+        """Return whether the values of a layer depend only on constants.
 
         Args:
             layer: A layer of the model.

@@ -247,23 +247,23 @@ class _LayerDebugger(pdb.Pdb):
         self.target: CodeType | None = None
 
     def user_call(self, frame: FrameType, argument_list: None) -> None:
-        """Stop at a call, unless the target is not reached yet."""
+        """Stop at a call once the target has been reached."""
         if self.target is None:
             super().user_call(frame, argument_list)
 
     def user_line(self, frame: FrameType) -> None:
-        """Stop at a line, unless the target is not reached yet."""
+        """Stop at a line once the target has been reached."""
         if self.target is None or frame.f_code is self.target:
             self.target = None
             super().user_line(frame)
 
     def user_return(self, frame: FrameType, return_value: Any) -> None:
-        """Stop at a return, unless the target is not reached yet."""
+        """Stop at a return once the target has been reached."""
         if self.target is None:
             super().user_return(frame, return_value)
 
     def user_exception(self, frame: FrameType, exc_info: Any) -> None:
-        """Stop at an exception, unless the target is not reached yet."""
+        """Stop at an exception once the target has been reached."""
         if self.target is None:
             super().user_exception(frame, exc_info)
 

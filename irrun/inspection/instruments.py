@@ -197,7 +197,7 @@ class MemoryMeter:
 class FlopCounter:
     """Counts the operations of each layer, as the instrument and an observer of the same run.
 
-    Layers that depend on constants only are not counted, since they are computed once.
+    Layers that depend only on constants are not counted, since they are computed once.
 
     Args:
         table: The keys of the model.

@@ -226,7 +226,7 @@ class Selection:
 
 
 def find_constant_layers(graph: Graph) -> set[int]:
-    """Return the ids of the layers in a graph that depend on constants only.
+    """Return the ids of the layers in a graph that depend only on constants.
 
     Args:
         graph: The graph of a model or of a body.

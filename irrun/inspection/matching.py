@@ -44,7 +44,7 @@ class LayerMatches:
 
     Attributes:
         matches: The matches by the `id()` of the layer.
-        constants: Pairs of layers with the same name in both models, with values that depend on constants only.
+        constants: Pairs of layers with the same name in both models, with values that depend only on constants.
     """
 
     matches: dict[int, Match] = field(default_factory=dict)

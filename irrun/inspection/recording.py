@@ -131,7 +131,7 @@ class Recorder:
         )
 
     def _get_sources(self, layer: Layer) -> list[Source | None]:
-        """Return the sources of the inputs of a layer; None for values that depend on constants only."""
+        """Return the sources of the inputs of a layer; None for values that depend only on constants."""
         if id(layer) not in self._sources:
             connections = self._connections.get(layer)
             self._sources[id(layer)] = [

@@ -102,7 +102,7 @@ def _has_one_scale(connections: Connections, weights: Layer) -> bool:
 
 
 def _compute(table: KeyTable, layer: Layer) -> Array | None:
-    """Compute a value that depends on constants only; None if that fails."""
+    """Compute a value that depends only on constants; None if that fails."""
     if layer.constant is not None:
         return layer.constant.to_array()
     part, keys = isolate_layer(Model(Graph(), Weights()), table, layer)

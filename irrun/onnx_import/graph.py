@@ -43,7 +43,7 @@ class Value(Operators):
 
     Attributes:
         type: The element type.
-        known: The shape, and the value itself if it depends on constants and static shapes only.
+        known: The shape, and the value itself if it depends only on constants and static shapes.
         layer: The layer that produces it; None for a constant without a layer.
         position: The position of the output port.
         graph: The graph of the layer; None for constants.

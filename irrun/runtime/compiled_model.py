@@ -111,7 +111,7 @@ def compile_model(
     if not isinstance(model, Model):
         model = read_model(model, weights)
     elif weights is not None:
-        raise InputError("weights can be passed with the path of a model only; pass them to read_model")
+        raise InputError("weights can only be passed with the path of a model; otherwise pass them to read_model")
     return CompiledModel(
         model,
         check=check,

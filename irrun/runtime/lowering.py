@@ -235,7 +235,7 @@ class _GraphLowering:
 
     def check_single_output(self, layer: Layer) -> None:
         if any((layer.id, port.id) in self.consumed for port in layer.outputs[1:]):
-            raise ModelError(f"the layer has {len(layer.outputs)} output ports, expected edges from the first one only")
+            raise ModelError(f"the layer has {len(layer.outputs)} output ports, expected edges only from the first one")
 
     def add_result(self, layer: Layer, operation: Operation) -> None:
         """Connect the consumers of a Result's output, which OpenVINO allows, to its input."""

@@ -53,7 +53,7 @@ def test_patterns_of_constants_are_reported(tmp_path, capsys):
     path = write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0)]), np.ones(1, np.float32).tobytes())
     code, _, err = call(capsys, path, "--show", "layer1*")
     assert code == 2
-    assert "'layer1*'; values that depend on constants only are computed when the model is compiled" in err
+    assert "'layer1*'; values that depend only on constants are computed when the model is compiled" in err
     assert call(capsys, path, "--show", "layer1*", "--weights-memory", "0")[0] == 0
 
 

@@ -109,7 +109,7 @@ def test_constants_have_a_single_output(tmp_path):
         path = write(tmp_path, net(layers, [(0, output, 1, 0)]), bytes(4))
         if output:
             with pytest.raises(
-                irrun.ModelError, match="the layer has 2 output ports, expected edges from the first one only"
+                irrun.ModelError, match="the layer has 2 output ports, expected edges only from the first one"
             ):
                 irrun.compile_model(path)
         else:

@@ -64,7 +64,7 @@ def get_folder() -> Path:
 
 
 def load(key: str) -> bytes | None:
-    """Return the kernel of a key, or None if it is not in the cache, damaged, or writable by other users.
+    """Return the cached kernel of a key; None if it is missing, damaged or writable by other users.
 
     Args:
         key: The folder of the target and the digest, separated by a slash.

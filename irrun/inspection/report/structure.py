@@ -67,7 +67,7 @@ class Structure:
         return self._connections.get(layer).find_sources(layer)
 
     def is_constant(self, layer: Layer) -> bool:
-        """Return whether a layer depends on constants only; the page then draws it as a part of its consumers.
+        """Return whether a layer depends only on constants; the page then draws it as a part of its consumers.
 
         Args:
             layer: The layer.

@@ -155,7 +155,7 @@ def _check(query: Array, key: Array, past_key: Array, seqlens_k: Array, num_head
     if num_heads % kv_num_heads:
         raise InputError(f"num_heads is {num_heads}, expected a multiple of kv_num_heads ({kv_num_heads})")
     if seqlens_k.size != 1:
-        raise InputError(f"seqlens_k has {seqlens_k.size} values, expected one: OpenVINO supports one sequence only")
+        raise InputError(f"seqlens_k has {seqlens_k.size} values, expected one: OpenVINO supports only one sequence")
     check_shape("query", query, query.shape[0], num_heads, *query.shape[2:])
     check_shape("key", key, query.shape[0], kv_num_heads, *query.shape[2:])
 

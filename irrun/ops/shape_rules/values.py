@@ -46,7 +46,7 @@ class Value:
 
     Attributes:
         shape: The shape; None if the rank is unknown.
-        array: The value itself, if it is small and depends on constants and static shapes only.
+        array: The value itself, if it is small and depends only on constants and static shapes.
         bounds: Lower and upper bounds of the elements of a value that depends on constants and shapes only, f64.
         constant: The constant that holds the value. It is read when `array` is needed.
     """

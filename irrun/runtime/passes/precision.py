@@ -96,7 +96,7 @@ class _Converter:
         self.instructions: list[Instruction] = []
         #: Slot of a value in its declared type -> slot of the same value in the new type.
         self.slots: dict[int, int] = {}
-        #: Slots of values that depend on constants only, with their declared types. Where f16 becomes f32, they are
+        #: Slots of values that depend only on constants, with their declared types. Where f16 becomes f32, they are
         #: computed as declared: the passes for compressed weights recognize them.
         self.constants: dict[int, ElementType | None] = {
             s: _get_type(program.initial[s]) for s in program.constant_layers
@@ -261,7 +261,7 @@ def _get_type(value: np.ndarray[Any, Any] | None) -> ElementType | None:
 
 
 def _is_constant(instruction: Instruction, constants: Container[int]) -> bool:
-    """Return whether the outputs of an instruction depend on constants only."""
+    """Return whether the outputs of an instruction depend only on constants."""
     if instruction.bodies or instruction.provided or instruction.operation.folding == "never":
         return False
     return all(slot == ABSENT or slot in constants for slot in instruction.inputs)
