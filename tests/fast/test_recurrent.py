@@ -206,6 +206,35 @@ def test_compiled_steps_in_several_blocks(tmp_path, monkeypatch, kind, linear_be
 
 
 @pytest.mark.skipif(not HAS_LLVM, reason="llvmlite is not installed")
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize(("size", "columns"), [(5, 64), (300, 192), (1, 7)])
+def test_projections_of_inputs_with_any_strides(size, columns, has_bias):
+    """The same rows have the same bits, wherever they are and however many threads multiply them."""
+    from irrun.fast.jit.projections import Projection
+    from irrun.threads import use_threads
+
+    rng = np.random.default_rng(5)
+    weights, bias = make_random(rng, size, columns), make_random(rng, columns) if has_bias else None
+    project = Projection(weights, bias)
+    for batch, time in [(1, 1), (1, 40), (3, 1), (2, 17), (3, 9), (5, 33), (2, 400)]:
+        data = make_random(rng, batch, time, size)
+        wide = np.zeros((batch, time, 2 * size), F32)
+        wide[:, :, :size] = data
+        shifted = np.zeros(data.nbytes + 1, np.uint8)[1:].view(F32).reshape(data.shape)
+        shifted[...] = data
+        expected = data.transpose(1, 0, 2) @ weights + (0 if bias is None else bias)
+        layouts = [data, data[:, ::-1].copy()[:, ::-1], wide[:, :, :size], np.asfortranarray(data), shifted]
+        layouts = [x.transpose(1, 0, 2) for x in layouts] + [np.array(data.transpose(1, 0, 2))]
+        results = []
+        for threads in (1, 2, 4):
+            with use_threads(threads):
+                results += [project(x) for x in layouts]
+        for result in results:
+            np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(result, results[0])
+
+
+@pytest.mark.skipif(not HAS_LLVM, reason="llvmlite is not installed")
 def test_not_a_number_stays(tmp_path):
     rng = np.random.default_rng(3)
     path = tmp_path / "model.xml"

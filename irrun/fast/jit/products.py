@@ -7,7 +7,7 @@ several rows and several vectors of columns stays in registers while all of K is
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -263,6 +263,30 @@ class Product:
                 parts.append([Call(compile_product(), arguments)])
         offsets = np.array([[first * size for size in sizes] for first, _ in blocks], np.int64)
         return Task(parts, 4 * get_tile_size()), offsets
+
+    def make_rows_task(self, groups: Iterable[tuple[int, int, int, int, int]], expression: Expression) -> Task:
+        """Return the task for rows that are not contiguous.
+
+        Args:
+            groups: Groups of rows: the number of rows, the first element in the data, the elements between rows, the
+                first row of the result, and the distance of the rows in the result.
+            expression: The epilogue. Its operands are "column" [N].
+
+        Returns:
+            The task, for the addresses of the data, the result, and a table with the operand addresses.
+        """
+        inner, columns = self.inner, self.columns
+        parts = []
+        for count, start, stride, target, distance in groups:
+            blocks, sections = _divide(count, inner, columns, get_tile()[1] * get_lanes())
+            for first, last in blocks:
+                source = make_base(0).move(4 * (start + first * stride))
+                result = make_base(1).move(4 * (target + first * distance) * columns)
+                addresses = (source, get_address(self.weights), SCRATCH, result, make_base(2))
+                for left, right in sections:
+                    numbers = (last - first, inner, stride, columns, distance * columns, left, right)
+                    parts.append([Call(compile_product(), (*addresses, get_epilogue_address(expression), *numbers))])
+        return Task(parts, 4 * get_tile_size())
 
 
 def count_packed(inner: int, columns: int) -> int:

@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irrun.fast.expressions.table import Step
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
-from irrun.fast.jit.product_kernels import ProductKernel
+from irrun.fast.jit.projections import Projection
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, make_base, reserve_scratch
 from irrun.fast.jit.team import run_jobs
 from irrun.fast.jit.vectors import Vectors
@@ -46,7 +45,7 @@ REGISTERS = {16: 27, 8: 15, 4: 27}
 GROUP_SIZES = {16: 4, 8: 2, 4: 4}
 #: Number of elements of a projection that is computed at a time, so that it stays in the cache until the steps read it,
 #: and minimum number of rows.
-PROJECTION_SIZE, MIN_BLOCK_ROWS = 1 << 18, 128
+PROJECTION_SIZE, MIN_BLOCK_ROWS = 1 << 19, 128
 #: Number of f32 in a cache line.
 LINE_SIZE = 16
 #: Number of independent chains of additions that keep the processor busy.
@@ -488,9 +487,8 @@ def compile_weights(weights: RecurrentWeights) -> RecurrentWeights:
     matrices = [part.matrix for part in parts if part is not None]
     hidden = weights.hidden
     packed = pack_weights(weights.recurrence.__name__, matrices, weights.options.get("hidden_bias"))
-    steps = () if weights.bias is None else (Step("Add", (0, 1)),)
-    biases = [] if weights.bias is None else [arrange_gates(weights.bias, hidden)]
-    project = ProductKernel(2, arrange_gates(weights.W, hidden), steps, biases)
+    bias = None if weights.bias is None else arrange_gates(weights.bias, hidden)
+    project = Projection(arrange_gates(weights.W, hidden), bias)
     rows = max(MIN_BLOCK_ROWS, PROJECTION_SIZE // (len(packed.hidden_bias) * weights.gates))
     return weights.replace_recurrence(functools.partial(_start, packed), project, rows)
 

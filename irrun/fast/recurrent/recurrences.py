@@ -142,10 +142,10 @@ class RecurrentWeights:
         Returns:
             Shape [time, batch, gates * hidden].
         """
+        if self.multiply is not None:
+            return self.multiply(X)
         time, batch, size = X.shape
         rows = X.reshape(time * batch, size)
-        if self.multiply is not None:
-            return self.multiply(rows).reshape(time, batch, -1)
         projection = multiply_matrices(rows, self.W)
         if self.bias is not None:
             np.add(projection, self.bias, projection)
