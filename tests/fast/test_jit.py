@@ -270,6 +270,25 @@ def test_attention_agrees_with_the_plain_kernel(mask):
     np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(2, 3, 5, 4), (1, 3, 7, 4), (2, 3, 7, 6)],
+        [(2, 3, 5, 4), (2, 3, 7, 4), (2, 1, 7, 6)],
+        [(2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 7, 6)],
+        [(2, 3, 5, 4), (2, 3, 7, 5), (2, 3, 7, 6)],
+        [(1, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)],
+    ],
+    ids=str,
+)
+def test_attention_of_shapes_that_broadcast_or_differ_is_left_to_the_plain_kernel(shapes):
+    from irrun.fast.jit.attention import AttentionKernel
+
+    inputs = [np.ones(shape, np.float32) for shape in shapes]
+    with pytest.raises(NoKernelError, match="the shapes do not match"):
+        AttentionKernel([None] * 3, False)(*inputs)
+
+
 def test_attention_to_keys_of_subnormal_weights_agrees_with_the_plain_kernel():
     from irrun.fast.jit.attention import AttentionKernel
 
