@@ -499,6 +499,7 @@ def write_layer(folder, type, data, *shapes, constants=(), element_type="f32"):
 
 CHANNELS = "data has 5 channels, the filters [3,2,3,3] expect 2"
 CONVOLUTION = 'strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0"'
+PDPD = 'auto_broadcast="pdpd" auto_broadcast_axis='
 
 
 @pytest.mark.parametrize(
@@ -520,6 +521,16 @@ CONVOLUTION = 'strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0"'
             "b has the shape [4,3], which does not fit the shape [2,3] of a",
         ),
         ("Add", "", [(2, 3), (2, 3)], [(5, 1, 3), (4, 3)], (5, 4, 3)),
+        ("Add", PDPD + '"1"', [(2, 3), (2, 3)], [(2, 3, 4), (3, 4)], (2, 3, 4)),
+        ("Add", PDPD + '"1"', [(2, 3), (2, 3)], [(2, 3, 4), (3, 1)], (2, 3, 4)),
+        ("Add", PDPD + '"1"', [(2, 3), (2, 3)], [(2, 3), (3, 1)], (2, 3)),
+        ("Add", PDPD + '"-1"', [(2, 3), (2, 3)], [(2, 3, 4), (3, 4)], (2, 3, 4)),
+        ("Add", PDPD + '"1"', [(2, 3), (2, 3)], [(2, 3), (3, 4)], "expected consecutive dimensions of the first"),
+        ("Add", PDPD + '"1"', [(2, 3), (2, 3)], [(2, 3), (2, 1)], "expected consecutive dimensions of the first"),
+        ("Add", PDPD + '"1"', [(2, 3), (2, 3)], [(2, 1), (3,)], "expected consecutive dimensions of the first"),
+        ("Add", PDPD + '"-1"', [(2, 3), (2, 3)], [(3,), (1, 3)], "expected consecutive dimensions of the first"),
+        ("Add", 'auto_broadcast="none"', [(2, 3), (2, 3)], [(4, 5), (4, 5)], (4, 5)),
+        ("Add", 'auto_broadcast="none"', [(2, 3), (2, 3)], [(4, 5), (1, 5)], "expected equal shapes"),
         (
             "Convolution",
             CONVOLUTION,
