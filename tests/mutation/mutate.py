@@ -53,13 +53,16 @@ AREAS = {
     "onnx": ["export/**/*.py", "onnx_import/*.py"],
 }
 
-#: Area -> further tests of what survives: those that run irrun in other processes, and those of code that runs when
-#: irrun is imported, which the records do not contain.
+#: Area -> further tests of what survives, which the records do not contain: tests that run irrun in other processes,
+#: tests of code that runs when irrun is imported or that only its signature is read of, and of functions whose results
+#: are cached, which only the first test of a process executes.
 FURTHER_TESTS = {
     "ops": ["tests/ops/test_registry.py", "tests/ops/test_flops.py", "tests/conformance/test_completeness.py"],
     "ir": ["tests/ir/test_legacy_builder.py", "tests/ir/test_legacy_elements.py", "tests/ir/test_legacy_network.py"],
+    "runtime": ["tests/test_api.py"],
     "cli": ["tests/cli", "tests/examples"],
     "fast": ["tests/fast/test_expressions.py"],
+    "jit": ["tests/fast/test_jit_loops.py"],
     "inspection": [f"tests/inspection/test_{name}.py" for name in ("spool", "debugger", "reduce")],
     "openvino": [f"tests/openvino/test_{name}.py" for name in ("modules", "programs", "opsets", "both_modules")],
     "distributed": ["tests/mapping"],
