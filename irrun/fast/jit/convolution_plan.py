@@ -151,7 +151,7 @@ class Plan:
         if not self.is_direct:
             pixels = max(block.last - block.first for block in self.blocks) * self.columns
             self.length = pixels + -pixels % 16 + 64  # the last tile of pixels may extend beyond them
-        self.packs_pixels = geometry.is_pointwise and self.is_direct and not has_extras()
+        self.packs_pixels = math.prod(geometry.kernel) == 1 and self.is_direct and not has_extras()
         packed_size = get_tile_size() * in_channels if self.packs_pixels else 0
         self.panel_offset = align_size(4 * (get_tile()[0] * self.length + packed_size))
         size = max(self.panel_size, packed_size, 0 if self.is_direct else get_tile()[0] * self.length)
