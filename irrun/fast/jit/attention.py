@@ -43,8 +43,8 @@ F32 = np.dtype(np.float32)
 
 #: Scores of a block: 384 KiB.
 BLOCK_SIZE = 96 << 10
-#: Minimum number of multiplications per part.
-MIN_PART_WORK = 1 << 20
+#: Minimum number of multiplications per part, and number of parts below which heads are divided into more blocks.
+MIN_PART_WORK, MIN_PARTS = 1 << 20, 8
 
 
 class AttentionKernel(CompiledKernel):
@@ -185,6 +185,11 @@ class _Plan:
         self.mask_shape = () if mask is None else self.expand_mask_shape(mask)
         self.scale = np.array([factor], F32)
         rows = max(1, min(self.length, -(-BLOCK_SIZE // self.key_length)))
+        heads = math.prod(self.lead)
+        work = heads * self.length * self.key_length * (self.size + self.value_size)
+        part_count = min(MIN_PARTS, work // MIN_PART_WORK)
+        if heads * -(-self.length // rows) < part_count:
+            rows = -(-self.length // -(-part_count // heads))
         self.rows = min(self.length, rows + -rows % 8)
         self.packed_sizes = count_packed(self.size, self.key_length), count_packed(self.key_length, self.value_size)
 

@@ -116,6 +116,16 @@ def _divide_tiles(rows: int, columns: int, limit: int) -> list[_Block]:
     return [_Block(y, x, height, width) for y, height in heights for x, width in widths]
 
 
+def _divide_panels(channels: int, count: int) -> list[tuple[int, int]]:
+    """Return sections of as many panels each: at least as many sections as given, and twice as many if they are few."""
+    starts = [start for start, _ in divide_columns(channels)]
+    count = min(len(starts), count if count in (1, MAX_PARTS) else 2 * count)
+    while len(starts) % count:
+        count += 1
+    bounds = [starts[len(starts) * i // count] for i in range(count)]
+    return list(itertools.pairwise([*bounds, channels]))
+
+
 class WinogradConvolution:
     """A convolution of 3x3 windows with constant weights and strides of 1.
 
@@ -137,7 +147,7 @@ class WinogradConvolution:
         shape = (batch, self.groups * self.out_channels, *geometry.output)
         items = [(index, block) for index in range(batch * self.groups) for block in plan.blocks]
         tasks: list[Task]
-        if len(items) >= plan.part_count:
+        if len(items) >= plan.part_count or len(plan.sections) == 1:
             # Each part computes a block, with transformed data of its own.
             data = SCRATCH.move(plan.work_size)
             shared_size = 0
@@ -220,7 +230,12 @@ class _Plan:
         self.part_count = max(1, min(MAX_PARTS, work // MIN_PART_WORK))
         if positions * in_channels * out_channels <= SMALL_FILTERS_SIZE and rows * columns <= limit:
             work += positions * rows * columns * (in_channels + out_channels) * TRANSFORM_WORK
-            block_rows = -(-rows // max(1, min(MAX_SMALL_BLOCKS, rows // 2, work // MIN_PART_WORK)))
+            count = max(1, min(MAX_SMALL_BLOCKS, rows // 2, work // MIN_PART_WORK))
+            if (
+                1 < count < MAX_SMALL_BLOCKS
+            ):  # threads are mostly even in number, and would wait for the last of few parts
+                count += count % 2
+            block_rows = -(-rows // count)
             self.part_count, limit = -(-rows // block_rows), block_rows * columns
         self.blocks = _divide_tiles(rows, columns, limit)
         data_sizes, scratch_sizes, block_sizes = [0], [0], [0]
@@ -233,13 +248,7 @@ class _Plan:
         self.planes_offset = align_size(4 * max(scratch_sizes))
         self.products_offset = self.planes_offset + align_size(4 * max(block_sizes))
         count = max(1, self.part_count // len(self.blocks)) if len(self.blocks) < self.part_count else 1
-        tile = get_tile()[1] * lanes
-        step = -(-out_channels // count)
-        step += -step % tile
-        self.sections = [(i, min(i + step, out_channels)) for i in range(0, out_channels, step)]
-        if len(self.sections) > 1 and out_channels - self.sections[-1][0] <= lanes:
-            # A last panel of one vector is packed together with the one before.
-            self.sections[-2:] = [(self.sections[-2][0], out_channels)]
+        self.sections = _divide_panels(out_channels, count)
         width = max(last - first + -(last - first) % lanes for first, last in self.sections)
         rows_of_block = max(map(self.count_rows, self.blocks))
         self.work_size = self.products_offset + align_size(4 * positions * (rows_of_block * width + lanes))
