@@ -79,21 +79,20 @@ def test_arm_processors_add_four_products_by_one_instruction():
     assert machine.emit_assembly(module).count("sdot") == 1
 
 
-def test_weights_are_split_where_sums_of_two_products_exceed_16_bits():
-    from irrun.fast.jit.dot_products import split_weights
+def test_weights_whose_sums_of_two_products_exceed_16_bits_are_found():
+    from irrun.fast.jit.dot_products import find_saturating, widen_weights
 
-    values = np.array([-128, -127, -1, 0, 1, 2, 64, 65, 127], np.int8)
+    values = np.array([-128, -127, -65, -64, -1, 0, 1, 2, 64, 65, 127], np.int8)
     pairs = np.stack(np.meshgrid(values, values), -1).reshape(-1, 2)
     codes = np.concatenate([pairs, pairs[::-1]], 1)
-    parts = split_weights(codes)
-    assert all(part.dtype == np.int8 for part in parts)
-    np.testing.assert_array_equal(sum(part.astype(int) for part in parts), codes)
-    for part in parts:
-        halves = part.reshape(-1, 2).astype(int)
-        assert 255 * np.maximum(halves, 0).sum(1).max() < 1 << 15
-        assert 255 * np.minimum(halves, 0).sum(1).min() >= -(1 << 15)
-    fits = np.abs(codes.reshape(-1, 2, 2).astype(int).sum(2)) <= 128
-    assert not parts[1].reshape(-1, 2, 2)[fits].any()
+    # The largest and the smallest sum of two products with data from 0 to 255.
+    halves = 255 * codes.reshape(-1, 2, 2).astype(int)
+    largest, smallest = np.maximum(halves, 0).sum(2).max(1), np.minimum(halves, 0).sum(2).min(1)
+    exceeds = (largest >= 1 << 15) | (smallest < -(1 << 15))
+    found = find_saturating(codes)
+    assert found[exceeds].all()
+    assert not found[np.abs(codes.reshape(-1, 2, 2).astype(int).sum(2)).max(1) <= 128].any()
+    np.testing.assert_array_equal(widen_weights(codes).view(np.int16), codes[:, [0, 2, 1, 3]])
 
 
 def make_codes(levels):

@@ -16,7 +16,15 @@ import numpy as np
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import get_lanes, has_feature, verify_text
 
-__all__ = ["MAX_PRODUCTS", "DotProduct", "get_dot_product", "split_weights", "use_form"]
+__all__ = [
+    "MAX_PRODUCTS",
+    "PORTABLE",
+    "DotProduct",
+    "find_saturating",
+    "get_dot_product",
+    "use_form",
+    "widen_weights",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -37,8 +45,8 @@ class DotProduct:
     """
 
     name = "portable"
-    #: Whether sums of two products must not exceed i16: see `split_weights`.
-    splits_weights = False
+    #: Whether sums of two products saturate in i16: see `find_saturating`.
+    saturates = False
     #: The offset that products subtract from the data. Sums start with the products of this number and the weights.
     offset = 0
 
@@ -132,7 +140,7 @@ class _Pairs(DotProduct):
     """Products of bytes with saturating i16 sums of two: half as many instructions as the portable form."""
 
     name = "pairs"
-    splits_weights = True
+    saturates = True
 
     def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:
         """Return the operand."""
@@ -154,24 +162,31 @@ class _Pairs(DotProduct):
         return sum_ + f.call(f"llvm.x86.{names[1]}", sum_.type, pairs, f.coerce(1, halves))
 
 
-_PORTABLE = DotProduct()
+#: The form for all processors and weights.
+PORTABLE = DotProduct()
 
 
-def split_weights(codes: Array) -> tuple[Array, Array]:
-    """Split weights into two parts, so that sums of two products with either part fit in i16.
+def find_saturating(codes: Array) -> Array:
+    """Return for which weights the sum of two products may exceed i16, so that they need the portable form.
+
+    Args:
+        codes: i8, shape [..., 4].
+    """
+    sums = codes.reshape(*codes.shape[:-1], 2, 2).sum(-1, dtype=np.int16)
+    return np.asarray((np.abs(sums) > MAX_PAIR).any(-1))
+
+
+def widen_weights(codes: Array) -> Array:
+    """Return weights as the portable form uses them: pairs of i16 in each i32.
 
     Args:
         codes: i8, shape [..., 4].
 
     Returns:
-        The parts, with the type and shape of `codes`. Their sum is `codes`, and the second one is mostly 0.
+        i32, shape [..., 2].
     """
-    pairs = codes.reshape(*codes.shape[:-1], 2, 2)
-    excess = pairs.sum(-1, dtype=np.int16)
-    excess -= np.clip(excess, -MAX_PAIR, MAX_PAIR)
-    second = np.zeros_like(pairs)
-    second[..., 0] = excess
-    return (pairs - second).reshape(codes.shape), second.reshape(codes.shape)
+    pairs = codes[..., [0, 2, 1, 3]].astype(np.int16, order="C")
+    return pairs.view(np.int32)
 
 
 def _is_accepted(form: DotProduct) -> bool:
@@ -211,7 +226,7 @@ def use_form(name: str) -> Iterator[None]:
     """Use one form for all kernels compiled in this context, for tests.
 
     Args:
-        name: "portable", or "pairs" if weights can be split and the processor supports it.
+        name: "portable", or "pairs" where it is possible and the processor supports it.
     """
     global _forced
     previous, _forced = _forced, name
@@ -221,13 +236,13 @@ def use_form(name: str) -> Iterator[None]:
         _forced = previous
 
 
-def get_dot_product(can_split: bool = False) -> DotProduct:
+def get_dot_product(can_saturate: bool = False) -> DotProduct:
     """Return the best form for this processor.
 
     Args:
-        can_split: Whether the weights can be split.
+        can_saturate: Whether the portable form can be used for some of the weights.
     """
     form = None if _forced else _find_vnni() or _find_neon()
-    if form is None and can_split and _forced != "portable":
+    if form is None and can_saturate and _forced != "portable":
         form = _find_pairs()
-    return form or _PORTABLE
+    return form or PORTABLE

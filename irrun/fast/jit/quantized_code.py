@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from irrun.fast.jit.code import Function, Value, Variable
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution import emit_rows
-from irrun.fast.jit.dot_products import DotProduct
+from irrun.fast.jit.dot_products import PORTABLE, DotProduct
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
 
@@ -143,11 +143,11 @@ PLACE = ("plane", "start", "row_count", "width", "columns")
 def compile_products(rows: int, vectors: int, form: DotProduct) -> Kernel:
     """Return the kernel that multiplies a panel by the weights of channels and calls the epilogue for every four.
 
-    If the form splits weights, `starts` contains the range of the second parts of each tile, `taps` the tap of each
-    second part, and `others` the weights of each second part.
+    If the form saturates, the last taps of each tile are multiplied in the portable form. `places` has the number of
+    the other taps, and the place in `wide` of the weights of the last ones. Tiles have their own offsets.
     """
     names = ["panel", "offsets", "weights", "bias", "block", "result", "operands", "epilogue"]
-    names += ["starts", "taps", "others"] if form.splits_weights else []
+    names += ["places", "wide"] if form.saturates else []
     integers = ("count", "pixels", "length", "first", "last", "channels", "panel_step", "channel", "row", *PLACE)
     f = Function("convolve_codes", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
@@ -220,26 +220,37 @@ def _emit_tile(
             variable.set(start)
     base = f.offset(panel, pixel)
 
-    def add_tap(tap: Value, factors: Value) -> None:
-        source = f.offset(base, f.load(f.offset(p["offsets"], tap, "i64"), "i64"))
+    offsets = f.offset(p["offsets"], index * p["count"], "i64") if form.saturates else p["offsets"]
+
+    def repeat(factors: Value, number: int) -> Value:
+        return f.splat(f.load(f.offset(factors, number), "i32"), f.integers())
+
+    def add_tap(form: DotProduct, tap: Value, factors: Sequence[tuple[Value, ...]]) -> None:
+        source = f.offset(base, f.load(f.offset(offsets, tap, "i64"), "i64"))
         data = [
             form.prepare_data(
                 f, f.load(f.offset(source, i * f.lanes), f.integers(), mask if i == vectors - 1 else None)
             )
             for i in range(vectors)
         ]
-        for r, row in enumerate(sums):
-            factor = form.prepare_weights(f, f.splat(f.load(f.offset(factors, r), "i32"), f.integers()))
+        for factor, row in zip(factors, sums, strict=True):
             for vector, variable in zip(data, row, strict=True):
                 variable.set(form.add(f, variable.get(), vector, factor))
 
-    with f.loop(0, p["count"]) as tap:
-        add_tap(tap, f.offset(weights, tap * rows))
-    if form.splits_weights:
-        first, last = (f.load(f.offset(p["starts"], index + i, "i64"), "i64") for i in range(2))
-        with f.loop(first, last) as other:
-            tap = f.load(f.offset(p["taps"], other, "i64"), "i64")
-            add_tap(tap, f.offset(p["others"], other * rows))
+    def load_factors(number: Value) -> list[tuple[Value, ...]]:
+        factors = f.offset(weights, number * rows)
+        return [form.prepare_weights(f, repeat(factors, r)) for r in range(rows)]
+
+    if form.saturates:
+        limit, first = (f.load(f.offset(p["places"], index * 2 + i, "i64"), "i64") for i in range(2))
+        with f.loop(0, limit) as tap:
+            add_tap(form, tap, load_factors(tap))
+        with f.loop(limit, p["count"]) as tap:
+            wide = f.offset(p["wide"], (first + tap - limit) * (2 * rows))
+            add_tap(PORTABLE, tap, [(repeat(wide, 2 * r), repeat(wide, 2 * r + 1)) for r in range(rows)])
+    else:
+        with f.loop(0, p["count"]) as tap:
+            add_tap(form, tap, load_factors(tap))
     for r, row in enumerate(sums):
         target = f.offset(f.offset(p["block"], p["length"] * r), pixel)
         for i, variable in enumerate(row):

@@ -18,7 +18,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import get_lanes
 from irrun.fast.jit.convolution import Geometry
-from irrun.fast.jit.dot_products import get_dot_product, split_weights
+from irrun.fast.jit.dot_products import find_saturating, get_dot_product, widen_weights
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.quantized_code import (
     compile_packing,
@@ -27,7 +27,7 @@ from irrun.fast.jit.quantized_code import (
     get_epilogue_address,
     get_tile,
 )
-from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, align_size, make_base
+from irrun.fast.jit.tasks import SCRATCH, Address, Argument, Call, Task, align_size, make_base
 
 __all__ = ["MAX_PANEL_SIZE", "QuantizedConvolution"]
 
@@ -76,9 +76,9 @@ class QuantizedConvolution:
         rows = self.tile[0]
         self.padded = self.out_channels + -self.out_channels % max(rows, 4)
         self.weights = [_pack_weights(group, rows) for group in filters]
-        self.form = get_dot_product(can_split=True)
-        #: Second parts of the weights of each group, as the kernel reads them.
-        self.others: list[list[Array]] = []
+        self.form = get_dot_product(can_saturate=True)
+        #: The order, the places and the wide weights of the taps of each group; see `_order_taps`.
+        self.ordered: list[tuple[Array, Array, Array]] = []
         self.bias = np.zeros((self.groups, self.padded), np.int32)
         own = np.zeros(self.groups * self.out_channels, np.int32)
         own[: self.channels] = bias
@@ -88,11 +88,14 @@ class QuantizedConvolution:
             # All groups are treated as channels of one group; each of its tiles reads its own data.
             self.weights = [np.concatenate(self.weights)]
             self.bias = self.bias.reshape(1, -1)
-        if self.form.splits_weights:
+        if self.form.saturates:
             for i, packed in enumerate(self.weights):
-                first, *second = _split_weights(packed, rows, self.in_quads * math.prod(kernel))
-                self.weights[i] = first
-                self.others.append(second)
+                self.weights[i], *ordered = _order_taps(packed, rows, self.in_quads * math.prod(kernel))
+                self.ordered.append((ordered[0], ordered[1], ordered[2]))
+
+    def order_offsets(self, group: int, offsets: Array) -> Array:
+        """Return the offsets of taps as the kernel reads them: for each tile if tiles have orders of their own."""
+        return np.ascontiguousarray(offsets[self.ordered[group][0]]) if self.ordered else offsets
 
     def make_task(self, batch: int, geometry: Geometry, pad: int, expression: Expression, is_coded: bool) -> Task:
         """Return the convolution for contiguous data of one shape.
@@ -117,7 +120,7 @@ class QuantizedConvolution:
         count = min(division.part_count, len(pieces))
         parts = [pieces[len(pieces) * i // count : len(pieces) * (i + 1) // count] for i in range(count)]
         task = Task(map(itertools.chain.from_iterable, parts), calls.scratch_size)
-        task.keep(*calls.offsets.values(), *self.weights, self.bias, *itertools.chain(*self.others))
+        task.keep(*calls.offsets.values(), *self.weights, self.bias, *itertools.chain(*self.ordered))
         return task
 
 
@@ -132,17 +135,20 @@ def _pack_weights(codes: Array, rows: int) -> Array:
     return np.ascontiguousarray(order).reshape(-1)
 
 
-def _split_weights(packed: Array, rows: int, taps: int) -> tuple[Array, Array, Array, Array]:
-    """Return packed weights in two parts (see `split_weights`): the first part, and the nonzero elements of the second.
+def _order_taps(packed: Array, rows: int, taps: int) -> tuple[Array, Array, Array, Array]:
+    """Return packed weights with the taps of each tile in another order: last those that the portable form multiplies.
 
     Returns:
-        The first part; the range of the second parts of each tile; the tap of each second part; and the weights of each
-        second part [..., R, 4].
+        The weights; for each tile, its taps in their order; for each tile, the number of its other taps and the place
+        of the last ones; and the wide weights of the last ones [..., R, 2].
     """
-    first, second = split_weights(packed.reshape(-1, taps, rows, 4))
-    tiles, used = np.nonzero(second.any((2, 3)))
-    starts = np.searchsorted(tiles, np.arange(len(first) + 1)).astype(np.int64)
-    return first.reshape(-1), starts, used.astype(np.int64), np.ascontiguousarray(second[tiles, used])
+    tiles = packed.reshape(-1, taps, rows, 4)
+    is_last = find_saturating(tiles).any(2)
+    order = np.argsort(is_last, axis=1, kind="stable")
+    counts = is_last.sum(1)
+    places = np.stack([taps - counts, np.cumsum(counts) - counts], 1)
+    weights = np.take_along_axis(tiles, order[:, :, np.newaxis, np.newaxis], 1)
+    return weights.reshape(-1), order, places.astype(np.int64), widen_weights(tiles[is_last])
 
 
 class _Division:
@@ -197,7 +203,7 @@ class _Calls:
 
     Attributes:
         scratch_size: Bytes of temporary memory that the calls so far need.
-        offsets: The offsets of taps by the rows of a panel.
+        offsets: The offsets of taps by the size of a phase of a panel, and the group.
     """
 
     def __init__(
@@ -207,7 +213,7 @@ class _Calls:
         self.pad, self.epilogue = pad, epilogue
         self.multiply, self.pack = compile_products(*convolution.tile, convolution.form), compile_packing()
         self.scratch_size = 0
-        self.offsets: dict[int, Array] = {}
+        self.offsets: dict[tuple[int, int], Array] = {}
 
     def make(self, image: int, group: int, block: tuple[int, int], section: tuple[int, int]) -> list[Call]:
         """Return the calls that copy rows into a panel and multiply them by the weights of a section.
@@ -239,19 +245,11 @@ class _Calls:
         else:
             panel = SCRATCH.move(sums_size)
             copies = self._copy_rows(make_base(0).move(4 * plane * plane_in), panel, planes, block)
-        if size not in self.offsets:
-            self.offsets[size] = _make_offsets(g, c.in_quads, quad_size, size, columns)
+        if (size, group) not in self.offsets:
+            self.offsets[size, group] = c.order_offsets(group, _make_offsets(g, c.in_quads, quad_size, size, columns))
         # The kernel starts at channel 0 of a section, so that it reads the panel of the section.
         channel = group * c.out_channels + left
-        addresses = (
-            get_address(self.offsets[size]),
-            get_address(c.weights[group]) + left * taps * 4,
-            get_address(c.bias) + 4 * (group * c.padded + left),
-            *(SCRATCH, make_base(1), make_base(2), self.epilogue),
-        )
-        if c.others:
-            starts, *others = map(get_address, c.others[group])
-            addresses = (*addresses, starts + left // tile_rows * 8, *others)
+        addresses = self._list_addresses(group, left, self.offsets[size, group])
         shape = (1, pixels) if columns == row_size else (row_count, row_size)
         numbers = (
             *(taps, pixels, length, 0, right - left, valid, panel_step),
@@ -259,6 +257,19 @@ class _Calls:
             *(math.prod(g.output), first * row_size, *shape, columns),
         )
         return [*copies, Call(self.multiply, (panel, *addresses, *numbers))]
+
+    def _list_addresses(self, group: int, channel: int, offsets: Array) -> list[Argument]:
+        """Return the addresses that the kernel reads and writes, from a channel of a group on."""
+        c = self.convolution
+        tile, taps = channel // c.tile[0], offsets.shape[-1]
+        own_offsets = get_address(offsets) + (offsets.itemsize * taps * tile if c.ordered else 0)
+        weights = get_address(c.weights[group]) + 4 * channel * taps
+        bias = get_address(c.bias) + c.bias.itemsize * (group * c.padded + channel)
+        addresses = [own_offsets, weights, bias, SCRATCH, make_base(1), make_base(2), self.epilogue]
+        if c.ordered:
+            _, places, wide = c.ordered[group]
+            addresses += [get_address(places[tile:]), get_address(wide)]
+        return addresses
 
     def _copy_rows(self, source: Address, panel: Address, planes: int, block: tuple[int, int]) -> list[Call]:
         """Return the calls that copy the padded rows of a block of some planes to the phases of a panel."""

@@ -545,7 +545,7 @@ def _list_formats(sources: Sequence[Source]) -> list[bool]:
 
 def _describe(kind: str, is_coded: bool) -> str:
     result = "codes" if is_coded else "f32"
-    form = get_dot_product(can_split=kind != "product")
+    form = get_dot_product(can_saturate=kind != "product")
     return f"compiled: {kind} of 8-bit codes to {result}, sums in i32 ({form.name})"
 
 

@@ -246,6 +246,8 @@ def compute_detections(
         labels, indices = find_candidates(
             scores[image], np.float32(s.confidence_threshold), s.background_label_id, s.top_k
         )
+        if not len(labels):
+            continue
         boxes = _CandidateBoxes(
             anchors[image if len(anchors) > 1 else 0], [x[image] for x in logits], settings, labels, indices
         )
@@ -376,6 +378,8 @@ def _compute_limit(keep_top_k: int, top_k: int, priors: int, classes: int) -> in
 def _find_candidates_as_caffe(scores: Array, threshold: np.float32, background: int, top_k: int) -> tuple[Array, Array]:
     """Return labels and priors above the threshold, at most `top_k` per class, by class and descending score."""
     positions = np.flatnonzero(scores > threshold)
+    if not len(positions):
+        return positions, positions
     indices, labels = np.divmod(positions, scores.shape[1])
     is_object = labels != background
     positions, indices, labels = positions[is_object], indices[is_object], labels[is_object]
