@@ -156,6 +156,7 @@ def test_no_block_exceeds_what_blas_multiplies_without_copies(monkeypatch):
 @pytest.mark.parametrize(("rows", "shape"), [(197, (768, 700)), (1500, (640, 512)), (3136, (96, 384))], ids=str)
 def test_products_of_many_rows_are_not_divided_into_blocks(rows, shape, is_transposed, monkeypatch):
     weights, values = make_weights(shape, is_transposed), make_floats((rows, shape[0]), 1)
+    monkeypatch.setattr(panels, "computes_whole_products", lambda: True)
     product = make_panel_product(weights, PackedMemory(1 << 30))
     monkeypatch.setattr(panels, "_multiply_blocks", None)
     with use_threads(1):
@@ -166,7 +167,29 @@ def test_products_of_many_rows_are_not_divided_into_blocks(rows, shape, is_trans
             np.testing.assert_array_equal(product.multiply(values), expected)
 
 
-def test_weights_at_unaligned_places_are_not_read_by_blas():
+@pytest.mark.parametrize("is_transposed", [False, True])
+@pytest.mark.parametrize(("rows", "shape"), [(197, (768, 700)), (1500, (640, 512)), (3136, (96, 384))], ids=str)
+def test_products_of_many_rows_are_divided_where_that_takes_less_time(rows, shape, is_transposed, monkeypatch):
+    monkeypatch.setattr(panels, "computes_whole_products", lambda: False)
+    weights, values = make_weights(shape, is_transposed), make_floats((rows, shape[0]), 1)
+    product = make_panel_product(weights, PackedMemory(1 << 30))
+    with use_threads(1):
+        expected = product.multiply(values)
+    assert_is_product(expected, values, weights)
+    for count in (1, 2, 4):
+        with use_threads(count):
+            np.testing.assert_array_equal(product.multiply(values), expected)
+
+
+@pytest.mark.parametrize("name", ["SkylakeX", "SapphireRapids"])
+def test_kernels_of_blas_decide_about_whole_products(name, monkeypatch):
+    monkeypatch.setattr(panels, "get_kernel_name", lambda: name)
+    assert panels.computes_whole_products.__wrapped__() is (name == "SapphireRapids")
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_weights_at_unaligned_places_are_not_read_by_blas(is_whole, monkeypatch):
+    monkeypatch.setattr(panels, "computes_whole_products", lambda: is_whole)
     values = make_floats((197, 768), 1)
     weights = np.frombuffer(b"0" + make_floats((768, 700)).tobytes(), np.uint8)[1:].view(np.float32).reshape(768, 700)
     product = make_panel_product(weights, PackedMemory(1 << 30))
