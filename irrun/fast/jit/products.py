@@ -41,6 +41,8 @@ F32 = np.dtype(np.float32)
 BLOCK_SIZE = 96 << 10
 #: Minimum number of rows per block, so that the weights are not read too often.
 MIN_BLOCK_ROWS = 128
+#: Number of parts below which blocks of rows are divided further, into at least as many rows.
+FEW_PARTS, MIN_SHORT_ROWS = 8, 32
 #: Minimum number of multiplications per part, minimum number of weights that a part reads, and maximum number of
 #: parts.
 MIN_PART_WORK, MIN_PART_WEIGHTS, MAX_PARTS = 1 << 20, 1 << 16, 16
@@ -316,18 +318,30 @@ def make_packing_calls(
 @functools.lru_cache(maxsize=1024)
 def _divide(count: int, inner: int, columns: int, tile: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Return the blocks of rows and the sections of columns. Each pair of a block and a section is a part."""
-    block = max(MIN_BLOCK_ROWS, BLOCK_SIZE // max(1, inner))
-    block_count = -(-count // block)
-    block = -(-count // block_count)
+    blocks = _divide_rows(count, max(MIN_BLOCK_ROWS, BLOCK_SIZE // max(1, inner)))
+    sections = _divide_sections(blocks[0][1], inner, columns, tile, MAX_PARTS // len(blocks))
+    parts = min(FEW_PARTS, count * inner * columns // MIN_PART_WORK)
+    if len(blocks) * len(sections) < parts:
+        # Too few parts for threads to finish at the same time.
+        blocks = _divide_rows(count, max(MIN_SHORT_ROWS, -(-count * len(sections) // parts)))
+    return blocks, sections
+
+
+def _divide_rows(count: int, limit: int) -> list[tuple[int, int]]:
+    """Return blocks of about the same number of rows, at most `limit` rounded up to a multiple of 8."""
+    block = -(-count // -(-count // limit))
     block += -block % 8
-    blocks = [(i, min(i + block, count)) for i in range(0, count, block)]
-    work = min(block, count) * inner * columns
-    limit = max(work // MIN_PART_WORK, inner * columns // MIN_PART_WEIGHTS if work < MIN_PART_WORK * 4 else 0)
-    section_count = max(1, min(MAX_PARTS // len(blocks), limit))
-    section = -(-columns // section_count)
+    return [(i, min(i + block, count)) for i in range(0, count, block)]
+
+
+def _divide_sections(rows: int, inner: int, columns: int, tile: int, limit: int) -> list[tuple[int, int]]:
+    """Return at most `limit` sections of columns for a block of some rows."""
+    work = rows * inner * columns
+    by_work = max(work // MIN_PART_WORK, inner * columns // MIN_PART_WEIGHTS if work < MIN_PART_WORK * 4 else 0)
+    section = -(-columns // max(1, min(limit, by_work)))
     section += -section % tile
     sections = [(i, min(i + section, columns)) for i in range(0, columns, section)]
     if len(sections) > 1 and sections[-1][1] - sections[-1][0] <= get_lanes():
         # A last panel of one vector is packed together with the one before.
         sections[-2:] = [(sections[-2][0], columns)]
-    return blocks, sections
+    return sections
