@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from irrun.ops.shape_rules.axes import check_axis, check_equal, get_dimension
-from irrun.ops.shape_rules.dimensions import Dimension, broadcast, broadcast_shapes, may_equal, merge_shapes
+from irrun.ops.shape_rules.dimensions import ONE, Dimension, broadcast, broadcast_shapes, may_equal, merge_shapes
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import PartialShape
@@ -161,8 +161,8 @@ def infer_prelu(inputs: Inputs) -> Shapes:
             combined = broadcast_shapes(data, slope)
         except ValueError:
             combined = None
-        aligned = combined[-len(data) :] if combined is not None else ()
-        if not all(map(may_equal, aligned, data)) or len(aligned) < len(data):
+        extended = PartialShape([*[ONE] * (len(combined or ()) - len(data)), *data])
+        if combined is None or not all(map(may_equal, combined, extended)):
             raise ShapeError(f"slope has the shape {slope}, which cannot be broadcast to data of the shape {data}")
     return [data]
 

@@ -122,11 +122,10 @@ def infer_strided_slice(inputs: Inputs) -> Shapes:
     stride = [1] * count if stride is None else stride
     for name, mask in masks.items():
         masks[name] = mask + [0] * (count - len(mask))
-    return [_slice_axes(inputs, data, begin, end, stride, masks, count)]
+    return [_slice_axes(data, begin, end, stride, masks, count)]
 
 
 def _slice_axes(
-    inputs: Inputs,
     data: PartialShape,
     begin: Sequence[Interval] | None,
     end: Sequence[Interval] | None,
@@ -151,7 +150,6 @@ def _slice_axes(
         size = data[axis]
         axis += 1
         if masks["shrink_axis"][i]:
-            _check_index(inputs, data, axis - 1, begin[i] if begin is not None else None)
             continue
         step = stride[i]
         if step == 0:
@@ -171,12 +169,6 @@ def _slice_axes(
         result.append(count_slice(size, start, stop, step))
     result.extend(data[axis:])
     return PartialShape(result)
-
-
-def _check_index(inputs: Inputs, data: PartialShape, axis: int, index: Interval | None) -> None:
-    size = data[axis]
-    if index is None or index[0] != index[1] or not isinstance(size, int):
-        return
 
 
 @rule
