@@ -425,6 +425,17 @@ def test_copies_of_single_columns_end_a_sequence(tmp_path):
     check(compiled, draw((1, 6, 10, 12)))
 
 
+@pytest.mark.parametrize("shape", [(1, 3, 1, 1), (2, 9, 5, 5), (1, 1, 7, 3), (3, 2, 2, 2)])
+def test_small_maps_are_transposed_within_a_sequence(shape, tmp_path):
+    batch, channels, height, width = shape
+    data = o.parameter([batch, 4, height, width], F32)
+    x = o.transpose(convolve(convolve(data, 8), channels, 2), o.constant([0, 2, 3, 1]))
+    compiled = compile_results(tmp_path, [data], o.softmax(reshape(x, batch, height * width * channels), 1))
+    (operations,) = list_sequences(compiled).values()
+    assert "Reshape" in operations
+    check(compiled, draw((batch, 4, height, width)))
+
+
 @pytest.mark.parametrize(("shift", "axes"), [([-3, 2], [1, 2]), ([5, 5], [0, 2]), (40, 1), ([0, 1], [-2, -3])])
 def test_rotated_windows_are_members(shift, axes, tmp_path):
     data = o.parameter([2, 15, 14, 40], F32)

@@ -27,6 +27,8 @@ F32 = np.dtype(np.float32)
 
 #: Minimum number of elements per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
+#: Maximum number of elements that are copied at any length of rows: a call from Python would take longer.
+MAX_SMALL_SIZE = 1 << 12
 #: Maximum number of rows of a copy, since its table has an entry per row.
 MAX_ROWS = 1 << 17
 
@@ -57,7 +59,8 @@ def bind_contiguous(layout: Layout) -> Binding:
     Raises:
         NoKernelError: Neither its rows nor its columns are contiguous, or they are short.
     """
-    task = make_transposition(*layout, 1) or _make_row_task(layout)
+    is_small = math.prod(layout.shape) <= MAX_SMALL_SIZE
+    task = make_transposition(*layout, 1, is_any_side=is_small) or _make_row_task(layout)
     return Binding(layout.shape, [task], (0, RESULT))
 
 
@@ -71,7 +74,8 @@ def _make_row_task(layout: Layout, shifts: tuple[tuple[int, int], ...] = ()) -> 
         axis -= 1
         length *= shape[axis]
     rows = math.prod(shape[:axis])
-    if length < get_lanes() // 2 or rows > MAX_ROWS or any(stride % F32.itemsize for stride in strides):
+    is_short = length < get_lanes() // 2 and rows * length > MAX_SMALL_SIZE
+    if is_short or rows > MAX_ROWS or any(stride % F32.itemsize for stride in strides):
         raise NoKernelError("the rows are too short")
     starts = np.zeros(shape[:axis], np.int64)
     for i in range(axis):

@@ -100,8 +100,17 @@ def copy_transposed(array: Array, out: Array | None = None) -> Array | None:
 
 
 @functools.lru_cache(maxsize=256)
-def make_transposition(shape: tuple[int, ...], strides: tuple[int, ...], min_size: int) -> Task | None:
-    """Return the task that copies transposed matrices of a size, or None for other layouts."""
+def make_transposition(
+    shape: tuple[int, ...], strides: tuple[int, ...], min_size: int, is_any_side: bool = False
+) -> Task | None:
+    """Return the task that copies transposed matrices of a size, or None for other layouts.
+
+    Args:
+        shape: The shape of the data.
+        strides: Its strides in bytes.
+        min_size: The minimum number of elements of a matrix.
+        is_any_side: Whether matrices may have fewer rows or columns than half a vector.
+    """
     if len(shape) < 2 or math.prod(shape) < min_size:
         return None
     *lead, columns = shape
@@ -110,7 +119,9 @@ def make_transposition(shape: tuple[int, ...], strides: tuple[int, ...], min_siz
         lead_strides.pop()
         columns *= lead.pop()
     rows, row_stride = lead.pop(), lead_strides.pop()
-    if row_stride != F32.itemsize or stride % F32.itemsize or stride <= 0 or min(rows, columns) < get_lanes() // 2:
+    if row_stride != F32.itemsize or stride % F32.itemsize or stride <= 0:
+        return None
+    if min(rows, columns) < get_lanes() // 2 and not is_any_side:
         return None
     while lead and lead_strides[-1] == rows * F32.itemsize:
         lead_strides.pop()
