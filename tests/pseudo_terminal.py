@@ -23,8 +23,8 @@ needs_terminal = pytest.mark.skipif(sys.platform == "win32", reason="Windows has
 
 #: Separates the outputs of commands.
 SEPARATOR = "\x1e"
-#: Seconds after which a process that has not ended is an error.
-TIMEOUT = 120
+#: Seconds after which a process that has not ended is an error. Emulated processes take minutes.
+TIMEOUT = 1200
 #: Runs commands in one process. A line is drawn soon, and runs of the plain program by observers are counted.
 SCRIPT = f"""
 import json, sys
