@@ -158,6 +158,40 @@ def test_shifted_rows_have_the_same_bits_for_any_number_of_threads_and_alignment
             np.testing.assert_array_equal(kernel(data.copy()), expected)
 
 
+@pytest.mark.parametrize(
+    ("data", "filters", "pads"),
+    [
+        ((1, 8, 64, 64), (1, 4, 8, 3, 3), (1, 1)),
+        ((2, 8, 64, 63), (2, 4, 4, 3, 3), (1, 0)),
+        ((1, 3, 101, 90), (1, 4, 3, 7, 7), (3, 3)),
+        ((1, 8, 70, 70), (1, 4, 8, 5, 2), (0, 0)),
+        ((1, 8, 70, 70), (1, 4, 8, 3, 3), (-2, -3)),
+        ((1, 30, 200, 150), (1, 4, 30, 3, 3), (1, 1)),  # padded block by block
+        ((1, 8, 4096), (1, 4, 8, 5), (2,)),
+        ((1, 4, 10, 30, 30), (1, 4, 4, 3, 3, 3), (1, 1, 1)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("is_aligned", [False, True])
+def test_columns_with_a_stride_of_two_equal_plain_kernel(data, filters, pads, dilation, is_aligned):
+    rank = len(data) - 2
+    memory = make_floats((int(np.prod(data)) + 1,), 1)
+    value = memory[: memory.size - 1] if is_aligned else memory[1:]
+    weights = make_floats(filters, 2)
+    for strides in ([2] * rank, [1] * (rank - 1) + [2]):
+        actual, expected = compute(
+            "columns",
+            value.reshape(data),
+            weights,
+            strides=strides,
+            dilations=[dilation] * rank,
+            pads_begin=pads,
+            pads_end=pads,
+        )
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-4)
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_maps_of_one_element_are_multiplied_as_vectors(batch):
     data, filters = make_floats((batch, 9, 1, 1), 1), make_floats((1, 5, 9, 1, 1), 2)
