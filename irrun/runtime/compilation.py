@@ -8,7 +8,6 @@ as soon as this pays off, for models that are compiled later.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import math
 import os
@@ -189,6 +188,8 @@ def _digest(model: Model, options: Sequence[object]) -> str:
     It does not read the weights, which would take seconds for large models. Kernels rarely depend on weights; a kernel
     that does, and is not in the cache, is compiled before the first run.
     """
+    import hashlib  # takes 2 milliseconds, and is not needed without compiled kernels
+
     digest = hashlib.sha256(repr([__version__, get_level(), *options]).encode("utf-8", "surrogatepass"))
     for graph, layer in model.graph.walk():
         if layer is graph.layers[0]:
