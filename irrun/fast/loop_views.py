@@ -25,6 +25,7 @@ class View(NamedTuple):
         offset: Its first byte in the array.
         strides: Its strides in bytes.
         root_shape: The shape of the array.
+        is_writeable: Whether the view may be written to.
     """
 
     shape: tuple[int, ...]
@@ -32,6 +33,7 @@ class View(NamedTuple):
     offset: int
     strides: tuple[int, ...]
     root_shape: tuple[int, ...]
+    is_writeable: bool
 
     def fits(self, root: Array) -> bool:
         """Return whether an array has the expected layout."""
@@ -40,6 +42,8 @@ class View(NamedTuple):
     def create(self, root: Array) -> Array:
         """Return the view of an array that fits."""
         view: Array = np.ndarray(self.shape, self.dtype, root, self.offset, self.strides)
+        if not self.is_writeable:
+            view.flags.writeable = False
         return view
 
 
@@ -59,4 +63,4 @@ def find_view(value: Array, root: Array) -> View | None:
     last = offset + sum(span for span in spans if span > 0) + value.itemsize
     if offset + sum(span for span in spans if span < 0) < 0 or last > root.nbytes:
         return None
-    return View(value.shape, value.dtype, offset, value.strides, root.shape)
+    return View(value.shape, value.dtype, offset, value.strides, root.shape, value.flags.writeable)

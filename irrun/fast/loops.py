@@ -246,7 +246,6 @@ class SequenceLoop:
             if view is None or not view.fits(roots[slot]):
                 return None
             values[slot] = view.create(roots[slot])
-            values[slot].flags.writeable = False
         for slot, port in plan.whole:
             values[slot] = inputs[port]
         for step, view in plan.steps:
@@ -263,14 +262,12 @@ class SequenceLoop:
             if not view.fits(root):
                 return None
             values[slot] = view.create(root)
-            values[slot].flags.writeable = values[source].flags.writeable
         outputs: list[Array] = [np.empty(0)] * self.output_count
         for output, slot, view in plan.outputs:
             if view is None:
                 outputs[output.port] = self._get_output(output, values, plan.count)
             elif view.fits(roots[slot]):
                 outputs[output.port] = view.create(roots[slot])
-                outputs[output.port].flags.writeable = values[slot].flags.writeable
             else:
                 return None
         return tuple(outputs)

@@ -327,6 +327,8 @@ class _BoundLoop:
         self._is_result = [number >= 1 + len(numbers) or i >= first_edge for i, (number, *_) in enumerate(rows)]
         self._edge_columns = slice(first_edge, len(rows))
         self._formula = np.array([row[2:] for row in rows], np.int64).T
+        #: The numbers of the iterations of the first call of a run, and the offsets of the arrays that vary.
+        self._first_offsets: tuple[Array, Array] | None = None
 
     def _add_places(self) -> None:
         """Add places for the results of several iterations, all of which run before the condition is checked.
@@ -421,17 +423,16 @@ class _BoundLoop:
         counter = None if self._counter is None else np.empty(rows, self._counter[1])
         pairs = zip(self._bases, self._is_result, strict=True)
         bases = np.array([get_address(memory[s]) if is_result else known.get(s, 0) for s, is_result in pairs], np.int64)
-        shifts, masks, sizes = self._formula
         done, step = 0, min(rows, FIRST_ITERATIONS if condition is None else 1)
         while done != count:
             _check_time(done)
             before = time.perf_counter()
             n = step if count is None else min(step, count - done)
-            numbers = np.arange(done, done + n, dtype=np.int64)
+            numbers, offsets = self._compute_first_offsets(n) if not done else self._compute_offsets(done, n)
             if counter is not None:
                 counter[:n] = numbers
                 bases[len(self._steps)] = get_address(counter) - done * counter.itemsize
-            varying = (numbers[:, np.newaxis] + shifts & masks) * sizes + bases
+            varying = offsets + bases
             if not done and self._edges:
                 varying[0, self._edge_columns] = [known[slot] for slot in self._edges]
             run.run(n, varying)
@@ -451,6 +452,19 @@ class _BoundLoop:
                     return done - n + last
             step = max(1, min(rows, step, int(n * MAX_SECONDS / max(elapsed, 1e-9))))
         return done
+
+    def _compute_first_offsets(self, count: int) -> tuple[Array, Array]:
+        """Return the numbers of the first iterations, and the offsets of the arrays that vary; kept between runs."""
+        known = self._first_offsets
+        if known is None or len(known[0]) != count:
+            known = self._first_offsets = self._compute_offsets(0, count)
+        return known
+
+    def _compute_offsets(self, first: int, count: int) -> tuple[Array, Array]:
+        """Return the numbers of iterations, and the offsets of the arrays that vary."""
+        shifts, masks, sizes = self._formula
+        numbers = np.arange(first, first + count, dtype=np.int64)
+        return numbers, (numbers[:, np.newaxis] + shifts & masks) * sizes
 
     def _read(self, memory: Mapping[int, Array], slot: int, numbers: Array) -> Array:
         """Return copies of the values of a result in some of the last iterations."""

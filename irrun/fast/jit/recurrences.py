@@ -509,8 +509,9 @@ class CompiledRecurrence:
     def __init__(self, weights: CompiledWeights, batch: int, states: Sequence[Array]) -> None:
         self._weights = weights
         self._state_count = len(states)
-        #: The hidden state, its next value, and two arrays of the recurrence.
+        #: The hidden state and its next value, in any order, and two arrays of the recurrence.
         self._values = np.zeros((4, batch, weights.size), np.float32)
+        self._current = 0
         for place, state in zip((0, 2), states, strict=False):
             self._values[place, :, : weights.hidden] = state
 
@@ -529,17 +530,17 @@ class CompiledRecurrence:
             self._run_shared(projection, outputs)
         else:
             self._run_alone(projection, outputs, step)
-        if steps % 2:
-            self._values[[0, 1]] = self._values[[1, 0]]
+        self._current ^= steps & 1
 
     def _run_alone(self, projection: Array, outputs: Array, step: _Step) -> None:
         """Run the steps in one call."""
         weights = self._weights
         steps, batch, columns = projection.shape
         values, size = get_address(self._values), batch * weights.size * F32.itemsize
+        old, new = values + self._current * size, values + (1 - self._current) * size
         output_step, output_row = outputs.strides[0] // F32.itemsize, outputs.strides[1] // F32.itemsize
         _compile_steps(len(step.kernels))(
-            get_address(projection), values, values + size, get_address(outputs), values + 2 * size, values + 3 * size,
+            get_address(projection), old, new, get_address(outputs), values + 2 * size, values + 3 * size,
             get_address(weights.hidden_bias), reserve_scratch(0, max(step.scratch_sizes)),
             *[get_address(matrix) for matrix in weights.matrices], *[kernel.address for kernel in step.kernels],
             steps, batch * columns, output_step, step.units, columns, weights.size, output_row, weights.hidden, batch,
@@ -551,7 +552,7 @@ class CompiledRecurrence:
         steps, batch, columns = projection.shape
         output_row = outputs.strides[1] // F32.itemsize
         jobs = _make_jobs(weights.name, weights.hidden, batch, columns, output_row, get_thread_count())
-        old, new, first, second = (get_address(value) for value in self._values)
+        old, new, first, second = (get_address(self._values[i]) for i in (self._current, 1 - self._current, 2, 3))
         # The address of an array in a step is its base + (step + shift & mask) * size.
         projections = get_address(projection), 0, -1, projection.strides[0]
         results = get_address(outputs), 0, -1, outputs.strides[0]
@@ -573,4 +574,4 @@ class CompiledRecurrence:
 
     def get_states(self) -> list[Array]:
         """Return the present states, [batch, hidden] each."""
-        return [np.array(self._values[i, :, : self._weights.hidden]) for i in (0, 2)[: self._state_count]]
+        return [np.array(self._values[i, :, : self._weights.hidden]) for i in (self._current, 2)[: self._state_count]]

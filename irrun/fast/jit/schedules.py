@@ -129,7 +129,8 @@ class LoopSchedule:
         if split:
             jobs[:, self._tables] += np.arange(0, rows * split * _WORD_SIZE, split * _WORD_SIZE)[:, np.newaxis]
         targets = zip((tables, jobs), self._words, strict=True)
-        return LoopRun([(x, *own) for x, own in targets], jobs, len(self._tasks), self._helper_count)
+        varying = [(x, *own) for x, own in targets if len(own[0])]
+        return LoopRun(varying, tables, jobs, len(self._tasks), self._helper_count)
 
 
 class LoopRun:
@@ -137,15 +138,21 @@ class LoopRun:
 
     Args:
         words: Arrays with the positions of varying words, the columns of their addresses, and their offsets.
+        tables: The tables of several iterations, whose addresses are in the jobs.
         jobs: The jobs of several iterations.
         task_count: The number of jobs of an iteration.
         helper_count: The number of helpers that take part.
     """
 
     def __init__(
-        self, words: Sequence[tuple[Array, Array, Array, Array]], jobs: Array, task_count: int, helper_count: int
+        self,
+        words: Sequence[tuple[Array, Array, Array, Array]],
+        tables: Array,
+        jobs: Array,
+        task_count: int,
+        helper_count: int,
     ) -> None:
-        self._words, self._jobs = words, jobs
+        self._words, self._tables, self._jobs = words, tables, jobs
         self._task_count, self._helper_count = task_count, helper_count
 
     def run(self, count: int, addresses: Array) -> None:
