@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Union
 
-__all__ = ["Function", "Value", "Variable", "make_module"]
+__all__ = ["Function", "Value", "Variable", "format_float", "make_module"]
 
 Operand = Union["Value", int, float]
 

@@ -35,15 +35,23 @@ F32 = np.dtype(np.float32)
 ROWS = 8
 #: Up to this many data rows, each row is multiplied separately.
 MAX_ROWS = 8
+#: Codes of a cache line.
+LINE_SIZE = 64
 #: Minimum number of codes per part, and maximum number of parts per product.
 MIN_PART_SIZE, MAX_PARTS = 1 << 19, 16
 
 
 @functools.cache
-def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Kernel:
+def compile_row(kind: str, has_zero_point: bool, has_scale: bool, step: int) -> Kernel:
     """Return the kernel that multiplies a row by codes [N, K].
 
     Zero points and scales have strides along rows and groups, which may be 0.
+
+    Args:
+        kind: The kind of the codes; see `WeightAddresses`.
+        has_zero_point: Whether there are zero points.
+        has_scale: Whether there are scales.
+        step: The columns that are computed together. They divide the size of a group.
     """
     pointers = ("codes", "data", "sums", "zero_points", "scales", "result")
     integers = ("first", "last", "inner", "size", "zero_row", "zero_group", "scale_row", "scale_group")
@@ -60,19 +68,21 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Kernel:
             for total in sums[:count]:
                 total.set(0.0)
             start = group * p["size"]
-            with f.loop(start, start + p["size"], f.lanes) as column:
-                data = f.load(f.offset(p["data"], column), f.vector)
-                for r, total in enumerate(sums[:count]):
-                    index = (row + r) * p["inner"] + column
-                    codes = load_codes(f, kind, p["codes"], index, p["inner"] * count)
-                    total.set(f.multiply_add(codes, data, total.get()))
+            with f.loop(start, start + p["size"], step) as first:
+                for i in range(0, step, f.lanes):
+                    data = f.load(f.offset(p["data"], first + i), f.vector)
+                    for r, total in enumerate(sums[:count]):
+                        index = (row + r) * p["inner"] + first + i
+                        distance = None if i else p["inner"] * count
+                        codes = load_codes(f, kind, p["codes"], index, distance)
+                        total.set(f.multiply_add(codes, data, total.get()))
             group_sums = f.load(f.offset(p["sums"], group * f.lanes), f.vector)
             for r in range(count):
                 value = sums[r].get()
                 if has_zero_point:
                     index = (row + r) * p["zero_row"] + group * p["zero_group"]
                     zero_point = f.splat(f.load(f.offset(p["zero_points"], index)), f.vector)
-                    value = value - zero_point * group_sums
+                    value = f.multiply_add(-zero_point, group_sums, value)
                 if has_scale:
                     index = (row + r) * p["scale_row"] + group * p["scale_group"]
                     scale = f.splat(f.load(f.offset(p["scales"], index)), f.vector)
@@ -106,7 +116,8 @@ class RowProducts:
             sums, result = make_base(1 + self._sizes.index(weights.size)), make_base(1 + len(self._sizes) + number)
             pointers = (codes, make_base(0), sums, zero_points, scales, result)
             integers = (weights.inner, weights.size, *weights.strides)
-            kernel = compile_row(*weights.variant)
+            step = LINE_SIZE if weights.size % LINE_SIZE == 0 else get_lanes()
+            kernel = compile_row(*weights.variant, step)
             parts += [[Call(kernel, (*pointers, *part, *integers))] for part in _divide(weights.rows, weights.inner)]
         self._task = Task(parts)
 

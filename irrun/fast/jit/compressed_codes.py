@@ -8,7 +8,7 @@ import numpy as np
 
 from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.code import Function, Operand, Value
+from irrun.fast.jit.code import Function, Operand, Value, format_float
 from irrun.fast.jit.compiler import get_lanes
 
 __all__ = ["WeightAddresses", "load_codes", "supports"]
@@ -63,7 +63,7 @@ def supports(weights: CompressedWeights) -> bool:
     return is_byte and codes.flags.c_contiguous and size % get_lanes() == 0
 
 
-def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: Operand) -> Value:
+def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: Operand | None) -> Value:
     """Return a vector of codes in f32, and prefetch codes further ahead.
 
     Args:
@@ -71,13 +71,16 @@ def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: O
         kind: "i8", "u8" or "i4".
         codes: The address of all codes.
         index: The number of the first code.
-        distance: The distance of the prefetched codes, in codes.
+        distance: How far ahead to prefetch, in codes, or None. Rows are too short for the hardware prefetcher.
     """
     source = f.offset(codes, index, "i8")
-    # Rows are too short for the hardware prefetcher.
-    f.prefetch(f.offset(source, distance, "i8"))
+    if distance is not None:
+        f.prefetch(f.offset(source, distance, "i8"))
     values = f.load(source, f.integers(8))
     wide = f.convert("sext" if kind == "i8" else "zext", values, f.integers())
     if kind == "i4":  # of 0 to 15
+        if f.lanes == 16:  # AVX-512 looks the values up
+            table = ", ".join(f"float {format_float((i ^ 8) - 8)}" for i in range(16))
+            return f.call("llvm.x86.avx512.permvar.sf.512", f.vector, Value(f, f.vector, f"<{table}>"), wide)
         wide = (wide ^ 8) - 8
     return f.convert("sitofp", wide, f.vector)
