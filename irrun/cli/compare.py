@@ -163,6 +163,7 @@ def command(
     progress = ProgressLine(model.name)
     minima = [parse_limit(text) for text in limits]
     function = None if metric is None else _load_metric(metric)
+    pairs = _parse_names(names)
     options = _expand_folders(options)
     source = options.read_model(model)
     sets = options.load_input_sets(source)
@@ -174,7 +175,7 @@ def command(
             source,
             other,
             sequence=compared,
-            names=_parse_names(names),
+            names=pairs,
             metric=None if labels else function,
             factor=tolerance,
             **options.keywords,

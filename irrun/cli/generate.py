@@ -175,7 +175,6 @@ def _to_json(result: GeneratedText) -> dict[str, Any]:
 
 def _write(part: str) -> None:
     click.echo(part, nl=False)
-    sys.stdout.flush()
 
 
 def _describe_speed(result: GeneratedText) -> str:

@@ -16,7 +16,7 @@ from irrun.errors import InputError
 __all__ = ["check_outputs", "find_sources", "note_sources"]
 
 #: Parameters that name output files.
-OUTPUTS = ("output", "dump", "chrome")
+OUTPUTS = ("output", "dump", "chrome", "junit", "ignored_scope")
 #: Parameters that may name a folder whose files are read as values.
 REFERENCES = ("against", "compared", "positional")
 
@@ -66,7 +66,7 @@ def check_outputs(ctx: click.Context) -> None:
         try:
             check_not_overwriting([path, *([path.with_suffix(".bin")] if path.suffix.lower() == ".xml" else [])])
         except InputError as error:
-            raise click.BadParameter(str(error), param_hint=f"--{name}") from None
+            raise click.BadParameter(str(error), param_hint=f"--{name.replace('_', '-')}") from None
 
 
 def _list_files(text: str, name: str) -> Iterator[str | Path | int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,5 +74,4 @@ def _print(result: Transcript, has_times: bool) -> None:
             click.echo(f"{part.start:.2f} to {end}: {part.text}")
     else:
         click.echo(result.text)
-    sys.stdout.flush()
     click.echo(f"{result.duration:.3g} s of {result.language or 'speech'} in {result.seconds:.3g} s", err=True)

@@ -48,6 +48,9 @@ def folder(tmp_path, monkeypatch):
         ("report model.xml -i x.npy --against . -o symbolic.npy", "x.npy"),
         ("reduce model.xml -i x.npy --fails inf -o .", "model.xml"),
         ("debug model.xml -i x.npy -o x.npy", "x.npy"),
+        ("compare model.xml -i x.npy --against hard.xml --junit x.npy", "x.npy"),
+        ("compare model.xml -i x.npy --against hard.xml --cure 1 --ignored-scope hard.npz", "model.xml"),
+        ("compare model.xml -i x.npy --against hard.xml --cure 1 -o hard.xml", "model.xml"),
         ("upgrade model.xml -o hard.xml", "model.xml"),
         ("run model.xml -i zeros --import custom.py -o custom.json", "custom.py"),
     ],
@@ -87,6 +90,9 @@ def test_other_files_are_overwritten(folder, capsys):
     for name in ("out.npy", "out.npy", "model.npy"):
         assert call(capsys, "model.xml", "-i", "x.npy", "-o", name)[0] == 0
     assert call(capsys, "model.xml", "-i", "zeros", "-o", "x.npy")[0] == 0
+    for _ in range(2):
+        assert call(capsys, "compare", "model.xml", "model.xml", "-i", "x.npy", "--junit", "report.xml")[0] == 0
+        assert call(capsys, "profile", "model.xml", "-i", "x.npy", "--runs", 1, "--chrome", "calls.json")[0] == 0
 
 
 def test_functions_keep_the_files_of_their_models(folder):
