@@ -316,8 +316,8 @@ class _Finder:
         first, second = node.args[:2]
         if isinstance(first, ast.Starred) or isinstance(second, ast.Starred) or self._text(first) == self._text(second):
             return
-        if all(isinstance(a, ast.Constant) and str(a.value).startswith("-") for a in (first, second)):
-            return  # names of an option, in any order
+        if name.endswith("option") and any(self._text(a).startswith(('"-', "'-")) for a in (first, second)):
+            return  # names of an option and of its parameter, in any order
         (start, end), (second_start, second_end) = self._span(first), self._span(second)
         between = self._source[end:second_start].decode()
         swapped = self._text(second) + between + self._text(first)
