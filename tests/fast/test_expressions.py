@@ -143,7 +143,7 @@ def test_only_vectors_select_between_variable_inputs():
 
 def test_every_expression_of_an_operation_has_a_case():
     names = {call.name for case in CASES for call, _ in [bind(Arrays, *case)]}
-    only_kernels = {"Level", "Mask", "MultiplyAdd", "RoundedLevel"}
+    only_kernels = {"Level", "Mask", "MultiplyAdd", "NearestLevel", "RoundedLevel"}
     assert names | only_kernels | {"FakeQuantize"} == set(EXPRESSIONS)
 
 

@@ -17,6 +17,12 @@ __all__: list[str] = []
 Array = np.ndarray[Any, Any]
 
 
+@elementwise(name="NearestLevel", is_cheap=True)
+def nearest_level(m: Machine, x: Value) -> Value:
+    """Round the number of a level, ties to even. All expressions and epilogues of FakeQuantize round with it."""
+    return m.rint(x)
+
+
 def _get_limits(site: Site) -> tuple[list[Array], float] | None:
     """Return the limits and the last level if the general rule applies, else None.
 
@@ -67,7 +73,7 @@ def fake_quantize(
 
     `correction` is added to values above the input range.
     """
-    level = m.rint((m.clip(x, low, high) - low) / width * last_level)
+    level = nearest_level(m, (m.clip(x, low, high) - low) / width * last_level)
     result = level / last_level * out_width + out_low
     return m.select_greater(x, high, result + correction[0], result) if correction else result
 
@@ -109,7 +115,7 @@ def fake_quantize_by_steps(
     width of a level is computed in one step. `offset` is the number of levels below zero, or the lowest output.
     """
     shifted = x - in_low if is_shifted else x
-    level = m.clip(m.rint(shifted / in_range * last_level), 0.0, last_level)
+    level = m.clip(nearest_level(m, shifted / in_range * last_level), 0.0, last_level)
     if not is_offset:
         return level * step
     return (level - offset) * step if counts_from_zero else level * step + offset
@@ -124,4 +130,4 @@ def level(m: Machine, x: Value, *, last_level: float) -> Value:
 @elementwise(name="RoundedLevel")
 def rounded_level(m: Machine, x: Value, *, first: float, last: float) -> Value:
     """Round a value in units of the distance of two levels, and limit it to the levels; NaN remains NaN."""
-    return m.clip(m.rint(x), first, last)
+    return m.clip(nearest_level(m, x), first, last)

@@ -173,7 +173,7 @@ class _Simplification:
             reference = self.add_step("Level", (self.compute(level),), (top,))
             if is_result:
                 return _Linear.create(reference)
-            rounded = _Linear.create(self.add_step("Round", (reference,))).scale(out_width / top)
+            rounded = _Linear.create(self.add_step("NearestLevel", (reference,))).scale(out_width / top)
             return _Linear(rounded.terms, np.asarray(out_low, np.float64))
         references = tuple(self.get(number) for number in step.operands)
         return _Linear.create(self.add_step(step.name, references, step.parameters))
