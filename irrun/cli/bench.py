@@ -110,7 +110,7 @@ def command(
             requests=requests,
             against=against,
             progress=progress.update,
-            **vars(options.settings),
+            settings=options.settings,
         )
     if as_json:
         click.echo(result.to_json())

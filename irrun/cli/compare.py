@@ -178,7 +178,7 @@ def command(
             names=pairs,
             metric=None if labels else function,
             factor=tolerance,
-            **options.keywords,
+            settings=options.settings,
         )
     failures = find_failures(result, minima)
     if junit is not None:
@@ -307,7 +307,7 @@ def _cure(
             metric=metric,
             labels=labels,
             report=report,
-            **options.keywords,
+            settings=options.settings,
         )
     if as_json:
         click.echo(json.dumps({**result.to_json(), "cure": cure.to_json()}))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from irrun.runtime.compiled_model import CompiledModel
     from irrun.runtime.options import RunSettings
 
-__all__ = ["RunOptions", "against_option", "choose_reference", "get_keywords", "run_options", "setting_options"]
+__all__ = ["RunOptions", "against_option", "choose_reference", "run_options", "setting_options"]
 
 PLAIN_HELP = "auto or off: this command always uses the plain kernels."
 THREADS_HELP = "Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]"
@@ -115,11 +115,6 @@ class RunOptions:
         """The value of `--memory` in bytes."""
         return self.settings.memory if isinstance(self.settings.memory, int) else None
 
-    @property
-    def keywords(self) -> dict[str, Any]:
-        """The settings as keyword arguments of functions such as `irrun.inspection.compare`."""
-        return get_keywords(self.settings)
-
     def read_model(self, path: Path) -> Model:
         """Read a model and apply `--shape` and `--batch`.
 
@@ -199,15 +194,6 @@ class RunOptions:
             InputError: A name is unknown, a value cannot be read, or an input is missing.
         """
         return self.inputs.load_sets(model, self._memory)
-
-
-def get_keywords(settings: RunSettings) -> dict[str, Any]:
-    """Return settings as keyword arguments of functions that run the plain kernels, such as `compare`.
-
-    Args:
-        settings: The settings.
-    """
-    return {name: value for name, value in vars(settings).items() if name != "jit"}
 
 
 def run_options(*, is_plain: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

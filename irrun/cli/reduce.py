@@ -90,7 +90,7 @@ def command(
             test=test,
             max_trials=max_trials,
             progress=_show_trials(line),
-            **options.keywords,
+            settings=options.settings,
         )
     if result is None:
         if as_json:

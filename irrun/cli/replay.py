@@ -10,7 +10,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.inputs import output_option, weights_option
-from irrun.cli.options import get_keywords, setting_options
+from irrun.cli.options import setting_options
 
 if TYPE_CHECKING:
     from irrun.runtime.options import RunSettings
@@ -65,7 +65,7 @@ def command(
         path = model or Path(str(recorded))
         source = read_model(path, weights)
         is_same_model = hash_model(source) == opened.model_hash
-        outputs = replay(opened, source, layer, **get_keywords(settings))
+        outputs = replay(opened, source, layer, settings=settings)
         metrics = {key: measure(value, opened[key]) for key, value in outputs.items() if opened.has_data(key)}
     with keep_files([path, weights or path.with_suffix(".bin")]):
         written = save_outputs(outputs, output) if output else []

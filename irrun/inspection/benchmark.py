@@ -60,6 +60,7 @@ def bench(
     memory: int | str | None = None,
     weights_memory: int | str | None = None,
     timeout: float | None = None,
+    settings: RunSettings | None = None,
 ) -> Bench:
     """Measure how long a model takes to start and to run.
 
@@ -83,6 +84,7 @@ def bench(
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
         timeout: Time limit of each run of irrun in seconds.
+        settings: The options from `precision` on in one object, instead of single ones.
 
     Returns:
         The measurements.
@@ -95,7 +97,8 @@ def bench(
     runs = None if runs is None else check_integer("runs", runs, 1)
     seconds = None if seconds is None else check_number("seconds", seconds, 0)
     requests = check_integer("requests", requests, 1)
-    threads = get_default_thread_count() if threads is None else check_integer("threads", threads, 1)
+    settings = settings or RunSettings(precision, threads, memory, weights_memory, jit, timeout)
+    threads = get_default_thread_count() if settings.threads is None else check_integer("threads", settings.threads, 1)
     check_choice("against", against, (None, "openvino"))
     if against is not None:
         from irrun.inspection.openvino_profile import check_is_installed
@@ -106,7 +109,6 @@ def bench(
     report = progress or (lambda *_, **__: None)
     source = model if isinstance(model, Model) else read_model(model)
     arrays = _generate_inputs(source) if inputs is None else inputs
-    settings = RunSettings(precision, None, memory, weights_memory, jit, timeout)
 
     report("reading and compiling")
     meter = PeakMeter()
@@ -134,9 +136,9 @@ def bench(
         inputs=_describe_inputs(own.compiled, arrays),
         threads=threads,
         requests=requests,
-        precision=precision,
+        precision=settings.precision,
         warm_up_runs=WARM_UP_RUNS,
-        kernels=KernelState(_describe_jit(jit), counts, kernel_seconds),
+        kernels=KernelState(_describe_jit(settings.jit), counts, kernel_seconds),
         irrun=result,
         openvino=compared,
         process_peak=process_peak,

@@ -69,6 +69,7 @@ def compare(
     memory: int | str | None = None,
     weights_memory: int | str | None = None,
     timeout: float | None = None,
+    settings: RunSettings | None = None,
 ) -> Comparison:
     """Compare a model with a reference, layer by layer.
 
@@ -94,6 +95,7 @@ def compare(
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
         timeout: Time limit of each run in seconds.
+        settings: The options from `precision` on in one object, instead of single ones.
 
     Returns:
         The comparison.
@@ -103,7 +105,7 @@ def compare(
         TimeLimitError: A run took longer than `timeout`.
         IrrunError: The model or the reference failed.
     """
-    settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    settings = settings or RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
     observers = check_functions("observers", observers)
     if factor is not None:
         factor = check_number("factor", factor, 0)

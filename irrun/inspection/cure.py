@@ -129,6 +129,7 @@ def find_cure(
     memory: int | str | None = None,
     weights_memory: int | str | None = None,
     timeout: float | None = None,
+    settings: RunSettings | None = None,
 ) -> Cure:
     """Find the layers of a quantized model to keep in floating point.
 
@@ -150,6 +151,7 @@ def find_cure(
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
         timeout: Time limit of each run in seconds.
+        settings: The options from `precision` on in one object, instead of single ones.
 
     Returns:
         The layers, best first. There are fewer than `count` if no other layer improves the outputs.
@@ -163,7 +165,7 @@ def find_cure(
     if labels is not None:
         labels = _check_labels(labels, len(input_sets) + len(held_out))
         metric = metric or measure_accuracy
-    settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    settings = settings or RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
     declared = _read("model", model)
     quantized, exact = order_models(declared, _read("other", other))
     specs = declared.inputs

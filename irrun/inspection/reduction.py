@@ -131,6 +131,7 @@ def reduce(
     memory: int | str | None = None,
     weights_memory: int | str | None = None,
     timeout: float | None = None,
+    settings: RunSettings | None = None,
 ) -> Reduction | None:
     """Find the smallest part of a model that still fails.
 
@@ -155,6 +156,7 @@ def reduce(
         memory: Memory of the values of a run.
         weights_memory: Memory of decompressed weights.
         timeout: Time limit of each run in seconds. A run that takes longer ends the search with an error.
+        settings: The options from `precision` on in one object, instead of single ones.
 
     Returns:
         The smallest part; None if the model does not fail.
@@ -164,7 +166,7 @@ def reduce(
         TimeLimitError: A run took longer than `timeout`.
         IrrunError: The run of the model or of the reference raised an error, and `fails` is not "error".
     """
-    settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    settings = settings or RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
     if fails is not None:
         check_instance("fails", fails, (str, Condition), "a text such as 'nan', a Condition or None")
     if test is not None:

@@ -34,6 +34,7 @@ def replay(
     memory: int | str | None = None,
     weights_memory: int | str | None = None,
     timeout: float | None = None,
+    settings: RunSettings | None = None,
 ) -> dict[str, Array]:
     """Run one layer on its recorded inputs.
 
@@ -46,6 +47,7 @@ def replay(
         memory: Memory of the values of the run.
         weights_memory: Memory of decompressed weights.
         timeout: Time limit of the run in seconds.
+        settings: The options from `precision` on in one object, instead of single ones.
 
     Returns:
         The outputs by key.
@@ -54,7 +56,7 @@ def replay(
         InputError: The layer does not exist, or the trace does not contain all of its inputs.
         ExecutionError: The kernel failed.
     """
-    settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    settings = settings or RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
     if not isinstance(trace, Trace):
         with Trace.open(trace) as opened:
             return _replay(opened, model, layer, settings)

@@ -177,11 +177,7 @@ def collect_report(
             against,
             arguments,
             observers=observers,
-            precision=settings.precision,
-            threads=settings.threads,
-            memory=settings.memory,
-            weights_memory=settings.weights_memory,
-            timeout=settings.timeout,
+            settings=settings,
         )
         if trace is None and arguments is not None:
             _add_expected(report, compiled, against, arguments, observers, settings)
