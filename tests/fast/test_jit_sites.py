@@ -5,12 +5,18 @@ import math
 
 import numpy as np
 import pytest
+from openvino_modules import import_builder
 
+import irrun
 from fast.harness import run_with_threads
 from irrun.fast.errors import NoKernelError
 from irrun.fast.specialization import CallSite
 from irrun.ops._support.autoload import load_kernels
 from irrun.ops._support.registry import find
+from irrun.runtime.plan import list_plan
+
+ov = import_builder()
+o = import_builder("openvino.opset13")
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),
@@ -171,3 +177,17 @@ def test_group_normalization_agrees_with_the_plain_kernel(shape, groups):
         np.testing.assert_allclose(result, exact, rtol=0, atol=math.prod(shape[1:]) / groups * 8 * EPSILON)
     with pytest.raises(NoKernelError, match="declared rank"):
         kernel(data.astype(np.float64))
+
+
+def test_reasons_of_refused_sites_are_shown(tmp_path, monkeypatch):
+    from irrun.fast.jit import sites
+
+    def refuse(site, shapes):
+        raise NoKernelError("no kernel for this shape")
+
+    monkeypatch.setitem(sites.SITES, "ReduceMean", refuse)
+    x = o.parameter([64, 128], np.float32)
+    mean = o.reduce_mean(x, o.constant(np.array([1])), True)
+    ov.serialize(ov.Model([o.result(mean)], [x], "model"), tmp_path / "model.xml")
+    (entry,) = list_plan(irrun.compile_model(tmp_path / "model.xml", jit=True)._fast_program)
+    assert "compile: no kernel for this shape" in entry.refused

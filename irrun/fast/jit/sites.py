@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from irrun.fast.errors import REFUSALS
+from irrun.fast.errors import REFUSALS, NoKernelError
 from irrun.fast.interpolate import Interpolation
 from irrun.fast.jit.concatenation import ConcatKernel
 from irrun.fast.jit.copies import RotationKernel
@@ -140,8 +140,13 @@ def create_kernel(site: CallSite, shapes: Shapes) -> SiteKernel | None:
     Args:
         site: The call site. Its first input and its result are f32.
         shapes: The declared shapes of the inputs and the outputs, with None for dynamic dimensions.
+
+    Raises:
+        NoKernelError: The site has no kernel, for a reason that is worth showing.
     """
     try:
         return SITES[site.operation.type](site, shapes)
+    except NoKernelError:
+        raise
     except (*REFUSALS, IndexError):  # the plain kernel refuses the constants
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES
-from irrun.fast.errors import REFUSALS
+from irrun.fast.errors import REFUSALS, NoKernelError
 from irrun.fast.jit.attention import AttentionKernel, convert_mask
 from irrun.fast.jit.column_softmax import MAX_LENGTH, ColumnSoftmaxKernel
 from irrun.fast.jit.conversion import WideningKernel, compile_widening
@@ -246,8 +246,13 @@ def replace_site(compilation: Compilation, number: int) -> None:
     instruction = compilation.instructions[number]
     slots = [slot for slot in instruction.inputs if slot != ABSENT]
     shapes = [compilation.view.get_shape(slot) for slot in (*slots, *instruction.outputs)]
-    is_f32 = compilation.view.is_f32(slots[0]) and compilation.view.is_f32(instruction.outputs[0])
-    kernel = create_kernel(make_site(compilation.program, instruction, compilation.packed), shapes) if is_f32 else None
+    if not compilation.view.is_f32(slots[0]) or not compilation.view.is_f32(instruction.outputs[0]):
+        return
+    try:
+        kernel = create_kernel(make_site(compilation.program, instruction, compilation.packed), shapes)
+    except NoKernelError as error:
+        compilation.program.refusals.append(Refusal(instruction.layer.name, "compile", str(error)))
+        return
     if kernel is None:
         return
     inputs = tuple(slot for slot in slots if compilation.view.get_constant(slot) is None)
