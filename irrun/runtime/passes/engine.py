@@ -1,8 +1,7 @@
 """The engine of rewrites: a view of a program, patterns of instructions, and rules that replace what they match.
 
 A rule is a row: a name, a pattern, a check that returns why it does not apply, and a function that builds the
-    replacement of the match. The engine finds matches in all bodies, keeps the view up to date, and records the
-    reasons.
+replacement of the match. The engine finds matches in all bodies, keeps the view up to date, and records the reasons.
 """
 
 from __future__ import annotations
