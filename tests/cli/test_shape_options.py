@@ -178,3 +178,12 @@ def test_the_batch_of_a_recurrent_state_is_its_second_axis(data, capsys):
     code, out, _ = call(capsys, "run", model, "-i", "random", "--batch", "3", "--json")
     assert code == 0
     assert [output["shape"] for output in json.loads(out)["outputs"]] == [[3, 1], [2, 3, 128]]
+
+
+def test_references_that_do_not_have_the_shapes_are_refused(pair, tmp_path, capsys):
+    relu = write(tmp_path, chain("Relu", "Exp", shape=(1, 3, 4, 4)), name="relu")
+    arguments = ("compare", relu, "--input", "ones", "--shape", "2,3,8,8", "--against")
+    assert call(capsys, *arguments, relu)[0] == 0
+    code, _, err = call(capsys, *arguments, pair)
+    assert code == 2
+    assert f"{pair}: the models have 1 and 2 inputs, expected the same inputs" in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -118,6 +119,23 @@ def test_the_command_writes_and_verifies(tmp_path, capsys):
     assert "the results agree" in out
 
 
+def test_different_results_of_the_exported_model_are_reported(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("onnxruntime")
+    path = write(tmp_path, chain("Relu"))
+    other = write(tmp_path, chain("Negative"), name="other")
+    irrun.export_onnx(other, tmp_path / "other.onnx")
+
+    def export(*arguments, **options):
+        result = irrun.export_onnx(*arguments, **options)
+        os.replace(tmp_path / "other.onnx", tmp_path / "m.onnx")
+        return result
+
+    monkeypatch.setattr("irrun.export.export_onnx", export)
+    code, out, _ = call(capsys, "export", path, "-o", tmp_path / "m.onnx", "--verify")
+    assert code == 1
+    assert out.splitlines()[-1] == "the results differ"
+
+
 def test_the_command_reports_layers_that_cannot_be_exported(tmp_path, capsys):
     path = write(tmp_path, chain("Relu", "MyOp"))
     code, out, err = call(capsys, "export", path, "-o", tmp_path / "m.onnx")
@@ -126,3 +144,6 @@ def test_the_command_reports_layers_that_cannot_be_exported(tmp_path, capsys):
     code, out, _ = call(capsys, "export", path, "-o", tmp_path / "m.onnx", "--partial")
     assert code == 0
     assert "not exported: layer 2" in out
+    code, out, err = call(capsys, "export", path, "-o", tmp_path / "m.onnx", "--partial", "--verify")
+    assert (code, out) == (2, "")
+    assert "--verify needs a complete model" in err
