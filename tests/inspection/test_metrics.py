@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import irrun
 from irrun.inspection import Metrics, measure, measure_top_k, metrics
 from irrun.inspection.metrics import CHUNK, are_identical, describe_values
 from irrun.inspection.verdicts import get_ordinary_sqnr
@@ -332,3 +334,39 @@ def test_empty_arrays_have_the_metrics_of_no_difference():
     empty = measure(np.zeros(0, np.float32), np.zeros(0, np.float32))
     zeros = dict.fromkeys(("max_abs", "max_rel", "rms", "max_ulps", "over_tolerance", "differing", "count"), 0)
     assert vars(empty) == {**zeros, "cosine": 1, "sqnr_db": INF, "same_shape": True}
+
+
+@pytest.mark.parametrize("function", [measure, measure_top_k])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "None"),
+        ("text", "'text'"),
+        ({"a": 1}, "a dict of 1"),
+        ({1, 2}, "a set of 2"),
+        ([[1], [1, 2]], "a list of 2"),
+        (np.zeros(1, "datetime64[s]"), "an array of datetime64[s] with shape [1]"),
+    ],
+    ids=str,
+)
+def test_values_that_are_no_arrays_are_refused(function, value, shown):
+    for name, arguments in (("actual", (value, np.float32([1]))), ("reference", (np.float32([1]), value))):
+        with pytest.raises(irrun.InputError, match=f"^{name} is {re.escape(shown)}, expected an array of an element"):
+            function(*arguments)
+
+
+@pytest.mark.parametrize("value", [2, 2.0, True, [1, 2], (1.0, 2.0), np.float32(2), [[1, 2], [3, 4]]], ids=str)
+def test_numbers_and_lists_are_arrays(value):
+    assert measure(value, np.asarray(value)).is_exact
+    assert measure_top_k(np.asarray(value), value) == 1
+
+
+def test_tolerances_are_numbers_or_arrays_of_numbers():
+    actual, reference = np.float32([1, 2, 3]), np.float32([1, 3, 5])
+    assert measure(actual, reference, 1).over_tolerance == pytest.approx(1 / 3)
+    assert measure(actual, reference, np.array([0, 2, 2])).over_tolerance == 0
+    for tolerance in (-1, "1", None, [1, 2, 3]):
+        with pytest.raises(irrun.InputError, match=r"^tolerance is .*, expected a number of at least 0, or an array"):
+            measure(actual, reference, tolerance)
+    with pytest.raises(irrun.InputError, match=r"^tolerance is an array of bool.*, expected an array of numbers"):
+        measure(actual, reference, np.ones(3, bool))

@@ -148,3 +148,5 @@ def test_runs_of_a_session_are_compared():
         compare(other, model, x, sequence=[x])
     with pytest.raises(irrun.InputError, match="has the values of one run"):
         compare(other, {"product": x}, sequence=[x, x])
+    with pytest.raises(irrun.InputError, match="sequence is empty, expected inputs of at least one run"):
+        compare(other, model, sequence=[])
