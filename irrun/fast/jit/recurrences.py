@@ -1,8 +1,9 @@
 """Steps of recurrent sequences: the product of the state and the gate functions, in registers.
 
 The hidden state is divided into *units* of one vector. A call computes some units of one step: the gates of a unit are
-accumulated for several rows of the batch at a time, and their functions are computed before the next unit. Threads
-divide the units; all steps are a list of jobs that run without the interpreter.
+accumulated for several rows of the batch at a time, and their functions are computed before the next unit. On one
+thread, another kernel computes all steps in a call. Several threads divide the units of large states, and all steps are
+a list of jobs that run without the interpreter.
 
 Weights are stored in reading order: [unit, group of gates, row of the state, gate, lane], with zeros up to whole units.
 Projections of the input are [..., unit, gate, lane]. States are padded with zeros, too, and the padding stays 0, since
