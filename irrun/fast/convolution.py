@@ -20,7 +20,14 @@ from irrun.fast.depthwise import (
     make_bands,
     suits_bands,
 )
-from irrun.fast.depthwise_rows import RowMethod, count_block_rows, count_row_filter_bytes, make_row_filters, suits_rows
+from irrun.fast.depthwise_rows import (
+    RowMethod,
+    count_block_rows,
+    count_row_filter_bytes,
+    list_filter_parts,
+    make_row_filters,
+    suits_rows,
+)
 from irrun.fast.elementwise import BoundChain, ElementwiseChain, Operand
 from irrun.fast.errors import NoKernelError
 from irrun.fast.fused import fuses
@@ -233,10 +240,10 @@ class ConvolutionKernel:
         return problem, entry.create(filters, problem)
 
 
-def _make_key(entry: MethodEntry[Problem], problem: Problem) -> tuple[str, int | None]:
+def _make_key(entry: MethodEntry[Problem], problem: Problem) -> tuple[str, object]:
     """Return the name of a method and the parameters of its prepared filters."""
     if entry.create is RowMethod:
-        return entry.name, count_block_rows(problem)
+        return entry.name, (count_block_rows(problem), *list_filter_parts(problem))
     return entry.name, compute_segment_width(problem) if entry.create is BandedMethod else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, NamedTuple
 
@@ -12,7 +13,14 @@ from irrun.fast.depthwise import DepthwiseMethod, count_depthwise_parts
 from irrun.fast.packing import allocate_kept
 from irrun.fast.scratch import get_scratch
 
-__all__ = ["RowMethod", "count_block_rows", "count_row_filter_bytes", "make_row_filters", "suits_rows"]
+__all__ = [
+    "RowMethod",
+    "count_block_rows",
+    "count_row_filter_bytes",
+    "list_filter_parts",
+    "make_row_filters",
+    "suits_rows",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -55,42 +63,84 @@ def _count_source_rows(problem: Problem, rows: int) -> int:
     return (rows - 1) * problem.windows.strides[0] + problem.windows.kernel[0]
 
 
+class _Group(NamedTuple):
+    """Blocks whose products have the same filters.
+
+    Attributes:
+        blocks: Their numbers: the first one, and the last one + 1.
+        rows: The rows of the data that the first block depends on: the first one, and the last one + 1.
+        part: The same, counted from the first row that it would depend on without the limits of the data.
+    """
+
+    blocks: tuple[int, int]
+    rows: tuple[int, int]
+    part: tuple[int, int]
+
+
+def _list_starts(problem: Problem) -> list[int]:
+    """Return the first row of results of each block; the last block computes some rows again if it is not full."""
+    rows, height = count_block_rows(problem), problem.windows.output_shape[0]
+    return [min(start, height - rows) for start in range(0, height, rows)]
+
+
+def _list_groups(problem: Problem) -> list[_Group]:
+    windows, rows = problem.windows, count_block_rows(problem)
+    source_rows = _count_source_rows(problem, rows)
+    groups: list[_Group] = []
+    for number, start in enumerate(_list_starts(problem)):
+        first = start * windows.strides[0] - windows.pads_begin[0]
+        begin = max(0, first)
+        stop = max(begin, min(problem.spatial[0], first + source_rows))
+        group = _Group((number, number + 1), (begin, stop), (begin - first, stop - first))
+        is_regular = start == number * rows and group.part == (0, source_rows)
+        if is_regular and groups and groups[-1].part == group.part:
+            groups[-1] = groups[-1]._replace(blocks=(groups[-1].blocks[0], number + 1))
+        else:
+            groups.append(group)
+    return groups
+
+
+def list_filter_parts(problem: Problem) -> tuple[tuple[int, int], ...]:
+    """Return the parts of the rows of a block that different filters cover: the first and the last block have fewer."""
+    return tuple(dict.fromkeys(group.part for group in _list_groups(problem)))
+
+
 def count_row_filter_bytes(problem: Problem) -> int:
-    """Return the memory of all filters. The first and the last block, which depend on fewer rows, have their own."""
-    rows = count_block_rows(problem)
-    return 3 * 4 * problem.groups * rows * _count_source_rows(problem, rows) * problem.windows.kernel[1]
+    """Return the memory of the result of `make_row_filters`."""
+    count = sum(stop - begin for begin, stop in list_filter_parts(problem))
+    return 4 * problem.groups * count_block_rows(problem) * problem.windows.kernel[1] * count
 
 
 def make_row_filters(weights: Array, problem: Problem) -> Array:
-    """Return, for each channel, the matrix that maps the copied rows of a block to its rows of results.
+    """Return, for each channel, the matrices that map the copied rows of blocks to their rows of results.
 
     Args:
         weights: Shape [C, kernel height, kernel width].
         problem: The shapes.
 
     Returns:
-        Shape [C, rows, kernel width, source rows]; see `count_block_rows`.
+        The elements of the matrices of all parts, one after another; see `list_filter_parts` and `_view_filters`.
     """
-    channels, height, width = weights.shape
-    rows, stride = count_block_rows(problem), problem.windows.strides[0]
-    filters = allocate_kept((channels, rows, width, _count_source_rows(problem, rows)))
-    for row in range(rows):
-        filters[:, row, :, row * stride : row * stride + height] = weights.swapaxes(1, 2)
-    return filters
+    height, stride = weights.shape[1], problem.windows.strides[0]
+    elements = allocate_kept((count_row_filter_bytes(problem) // 4,))
+    for (begin, stop), filters in _view_filters(elements, problem).items():
+        for row in range(filters.shape[1]):
+            first, last = max(begin, row * stride), min(stop, row * stride + height)
+            if first < last:
+                part = weights[:, first - row * stride : last - row * stride]
+                filters[:, row, :, first - begin : last - begin] = part.swapaxes(1, 2)
+    return elements
 
 
-class _Group(NamedTuple):
-    """Blocks whose products have the same filters.
-
-    Attributes:
-        blocks: Their numbers: the first one, and the last one + 1.
-        rows: The rows of the data of the first block: the first one, and the last one + 1.
-        filters: Shape [C, rows of results, kernel width * rows of the data].
-    """
-
-    blocks: tuple[int, int]
-    rows: tuple[int, int]
-    filters: Array
+def _view_filters(elements: Array, problem: Problem) -> dict[tuple[int, int], Array]:
+    """Return the filters of each part: shape [C, rows, kernel width, rows of the data]."""
+    views, position = {}, 0
+    for begin, stop in list_filter_parts(problem):
+        shape = (problem.groups, count_block_rows(problem), problem.windows.kernel[1], stop - begin)
+        size = math.prod(shape)
+        views[begin, stop] = elements[position : position + size].reshape(shape)
+        position += size
+    return views
 
 
 class RowMethod(DepthwiseMethod):
@@ -107,34 +157,24 @@ class RowMethod(DepthwiseMethod):
 
     def __init__(self, filters: Array, problem: Problem) -> None:
         windows = problem.windows
-        (height, self.width), self.stride = windows.output_shape, windows.strides[1]
-        channels, self.rows, columns, source_rows = filters.shape
+        self.width, self.stride = windows.output_shape[1], windows.strides[1]
+        self.rows = count_block_rows(problem)
         #: For each column of the filter, the distance of its elements from the results.
-        self.shifts = [j - windows.pads_begin[1] for j in range(columns)]
-        #: The first row of results of each block; the last block computes some rows again if it is not full.
-        self.starts = [min(start, height - self.rows) for start in range(0, height, self.rows)]
+        self.shifts = [j - windows.pads_begin[1] for j in range(windows.kernel[1])]
+        self.starts = _list_starts(problem)
         self.step = self.rows * windows.strides[0] * problem.spatial[1]
-        self.groups: list[_Group] = []
-        was_whole = False
-        for number, start in enumerate(self.starts):
-            first = start * windows.strides[0] - windows.pads_begin[0]
-            begin = max(0, first)
-            stop = max(begin, min(problem.spatial[0], first + source_rows))
-            is_whole = begin == first and stop == first + source_rows
-            if is_whole and was_whole and start == number * self.rows:
-                self.groups[-1] = self.groups[-1]._replace(blocks=(self.groups[-1].blocks[0], number + 1))
-                continue
-            own = filters if is_whole else np.ascontiguousarray(filters[..., begin - first : stop - first])
-            self.groups.append(_Group((number, number + 1), (begin, stop), own.reshape(channels, self.rows, -1)))
-            was_whole = is_whole
+        parts = _view_filters(filters, problem)
+        #: Each with its filters, as matrices.
+        self.groups = [
+            (group, parts[group.part].reshape(problem.groups, self.rows, -1)) for group in _list_groups(problem)
+        ]
         block = max(1, BLOCK_SIZE // problem.positions)
-        parts = count_depthwise_parts(problem, columns * len(self.groups) + 4)
-        super().__init__(problem, max(parts // problem.batch, -(-problem.groups // block)), parts)
+        count = count_depthwise_parts(problem, len(self.shifts) * len(self.groups) + 4)
+        super().__init__(problem, max(count // problem.batch, -(-problem.groups // block)), count)
 
     def _compute_channels(self, data: Array, result: Array, channels: slice) -> None:
         count, columns, width = len(data), len(self.shifts), self.width
-        for group in self.groups:
-            (first, last), (begin, stop) = group.blocks, group.rows
+        for ((first, last), (begin, stop), _), filters in self.groups:
             copies = get_scratch("rows", count, last - first, columns, (stop - begin) * width)
             self._copy_rows(data.reshape(count, -1), copies, begin)
             lines = copies.reshape(count, last - first, columns, stop - begin, width)
@@ -146,8 +186,7 @@ class RowMethod(DepthwiseMethod):
                     lines[:, :, number, :, after:] = 0
             start = self.starts[first]
             target = result[:, start : start + (last - first) * self.rows].reshape(count, -1, self.rows, width)
-            filters = group.filters[channels, np.newaxis]
-            np.matmul(filters, copies.reshape(count, last - first, -1, width), out=target)
+            np.matmul(filters[channels, np.newaxis], copies.reshape(count, last - first, -1, width), out=target)
 
     def _copy_rows(self, data: Array, copies: Array, begin: int) -> None:
         """Copy the rows of some blocks, shifted by all columns.
