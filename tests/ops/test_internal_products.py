@@ -74,9 +74,7 @@ INDICES = np.array([[0, 1], [2, 3], [3, 0]])
         (lambda: pa_kv_reorder(ones(3, 2, 4), ones(3, 2, 8, 4), *[np.zeros(1, np.int32)] * 4), "key_cache has shape"),
         (lambda: pa_kv_reorder(ones(3, 2, 4, 8), ones(3, 2, 8), *[np.zeros(1, np.int32)] * 4), "value_cache has shape"),
         (
-            lambda: pa_kv_reorder(
-                ones(3, 2, 4, 8), ones(3, 2, 8, 4), *[np.zeros(1, np.int32)] * 3, np.zeros(2, np.int32)
-            ),
+            lambda: pa_kv_reorder(ones(3, 2, 4, 8), ones(3, 2, 8, 4), *[np.zeros(n, np.int32) for n in (1, 1, 1, 2)]),
             r"block_update_indices_begins has shape \[2\]",
         ),
         (
