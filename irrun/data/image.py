@@ -32,7 +32,7 @@ class ImageOptions:
         layout: The layout of the input, such as "NCHW", "NHWC", "CHW" or "HW". "auto" derives it from the shape.
         channels: "BGR" (as in the samples and models of OpenVINO) or "RGB".
         mean: Mean to subtract from the pixels (0 to 255): one per channel in the order of `channels`, or a single one.
-            scale: Divisors of the pixels after subtracting the mean: one per channel, or a single one.
+        scale: Divisors of the pixels after subtracting the mean: one per channel, or a single one.
     """
 
     layout: str = "auto"

@@ -14,7 +14,7 @@ import pytest
 from ir_text import chain, layer, net, port, write
 
 import irrun
-from irrun.data.load import load_input, load_inputs
+from irrun.data.load import LoadOptions, load_input, load_inputs
 from irrun.data.save import save_outputs
 from irrun.data.storable import to_storable
 from irrun.element_types import ELEMENT_TYPES
@@ -280,6 +280,14 @@ def test_seed_is_a_keyword(tmp_path):
     first, second, again = (irrun.load_inputs(["random"], model.inputs, seed=seed)["x"] for seed in (1, 2, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != second).any()
+
+
+def test_seed_is_0_by_default(tmp_path):
+    model = irrun.compile_model(write(tmp_path, chain("Relu")))
+    expected = irrun.load_inputs(["random"], model.inputs, seed=0)["x"]
+    for options in (None, LoadOptions(), LoadOptions(memory=1 << 20)):
+        np.testing.assert_array_equal(irrun.load_inputs(["random"], model.inputs, options)["x"], expected)
+        np.testing.assert_array_equal(load_input("random", model.inputs[0], options), expected)
 
 
 def test_image_options_without_images_are_reported(tmp_path):
