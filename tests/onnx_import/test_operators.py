@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -181,3 +183,103 @@ def test_operators_that_cannot_be_expressed(operator, constants, attributes, mes
     model = make_model([node], {"x": (F32, [3, 4, 4])}, {"y": (F32, None)}, constants)
     with pytest.raises(irrun.IrrunError, match=message):
         read(model)
+
+
+MAPS = (1, 4, 6, 6)
+#: Operator, shape of x, constants, attributes, message.
+MISTAKES = [
+    ("Constant", None, {}, {"value_int2": 1}, "expected an attribute that holds the value"),
+    ("Unsqueeze", (2, 3), {}, {}, "the axes are missing"),
+    ("ScatterElements", (2, 3), {"i": np.int64([[0]]), "u": draw(1, 1)}, {"reduction": "mean"},
+     "the attribute reduction is 'mean', expected one of none, add, mul, max, min"),
+    ("DepthToSpace", MAPS, {}, {"blocksize": 2, "mode": "RDC"}, "the attribute mode is 'RDC', expected DCR or CRD"),
+    ("SpaceToDepth", MAPS, {}, {"blocksize": 2, "mode": "RDC"}, "the attribute mode is 'RDC', expected DCR or CRD"),
+    ("Conv", MAPS, {"w": draw(2, 4, 3, 3)}, {"auto_pad": "SAME"}, "the attribute auto_pad is 'SAME', expected one of"),
+    ("Conv", MAPS, {"w": draw(2, 4, 3, 3)}, {"pads": [1, 1]}, "the attribute pads has 2 values, expected 4"),
+    ("Conv", MAPS, {"w": draw(2, 4, 3, 3)}, {"strides": [1]}, "the attribute strides has 1 values, expected 2"),
+    ("Conv", (1, 4), {"w": draw(2, 4)}, {}, "the data has rank 2, expected at least 3"),
+    ("ConvTranspose", (1, 2, None), {"w": draw(2, 2, 3)}, {"output_shape": [9]},
+     "an output shape with dynamic dimensions"),
+    ("Resize", MAPS, {"r": None, "s": np.float32([1, 1, 2, 2])}, {"mode": "area"},
+     "the attribute mode is 'area', expected one of nearest, linear, cubic"),
+    ("Resize", MAPS, {}, {}, "found neither scales nor sizes"),
+    ("Resize", MAPS, {"r": None, "s": np.float32([1, 1, 2, 2])}, {"nearest_mode": "up"},
+     "the attribute nearest_mode is 'up', expected one of"),
+    ("Resize", MAPS, {"r": None, "s": np.float32([1, 1, 2, 2])}, {"coordinate_transformation_mode": "center"},
+     "the attribute coordinate_transformation_mode is 'center'"),
+    ("Resize", MAPS, {"r": None, "s": np.float32([1, 1, 2, 2])},
+     {"coordinate_transformation_mode": "tf_crop_and_resize"}, "the region for tf_crop_and_resize is missing"),
+    ("GridSample", MAPS, {"g": draw(1, 2, 2, 2)}, {"mode": "area"}, "the attribute mode is 'area', expected one of"),
+    ("GridSample", (1, 2, 3, 3, 3), {"g": draw(1, 2, 2, 2, 3)}, {}, "GridSample of rank 5"),
+    ("RoiAlign", MAPS, {"r": draw(1, 4), "i": number(0)}, {"coordinate_transformation_mode": "center"},
+     "the attribute coordinate_transformation_mode is 'center'"),
+    ("LpPool", (1, 2, None), {}, {"kernel_shape": [2], "ceil_mode": 1}, "ceil_mode of LpPool with dynamic dimensions"),
+    ("CumProd", (2, None), {"a": np.int64(1)}, {}, "CumProd of a dimension that is dynamic or longer than"),
+    ("Dropout", (2, 3), {"r": np.float32(0.5), "t": np.array(True)}, {}, "training_mode of Dropout with a ratio other"),
+    ("Cast", (2, 3), {}, {"to": TensorProto.STRING}, "conversion from f32 to string"),
+    ("STFT", (1, 8, 1), {"s": np.int64(2)}, {}, "found neither the window nor the length of frames"),
+    ("STFT", (1, None, 2), {"s": np.int64(2), "w": draw(4)}, {}, "STFT of complex signals without constant lengths"),
+    ("SequenceAt", (2, 3), {"i": np.int64(0)}, {}, "input 0 is not a sequence of a known length"),
+    ("OptionalGetElement", None, {}, {}, "the optional has no value"),
+    ("If", None, {"c": np.array(True)}, {}, "the attribute then_branch is missing, expected a graph"),
+    ("Loop", None, {"n": np.int64(2), "c": np.array(True)}, {}, "the attribute body is missing, expected a graph"),
+    ("LSTM", (80, 1, 4),
+     {"w": draw(1, 12, 4), "r": draw(1, 12, 3), "b": None, "l": None, "h": None, "c": None, "p": draw(1, 9)},
+     {"hidden_size": 3}, "LSTM with peepholes, except forward over at most 64 steps"),
+    ("LSTM", (2, 1, 4),
+     {"w": draw(1, 12, 4), "r": draw(1, 12, 3), "b": None, "l": None, "h": None, "c": None, "p": draw(1, 9)},
+     {"hidden_size": 3, "clip": 1.0}, "LSTM with peepholes and layout, clip or lengths"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operator", "shape", "constants", "attributes", "message"), MISTAKES)
+def test_mistakes_in_attributes_and_inputs_are_reported(operator, shape, constants, attributes, message):
+    names = ["" if value is None else name for name, value in constants.items()]
+    node = helper.make_node(operator, [*([] if shape is None else ["x"]), *names], ["y"], name="wrong", **attributes)
+    weights = {name: value for name, value in constants.items() if value is not None}
+    inputs = {"x": (F32, list(shape or (1,)))}
+    model = make_model([node], inputs, {"y": (F32, None)}, weights, opset=22)
+    with pytest.raises(irrun.IrrunError, match=re.escape(message)) as caught:
+        read(model)
+    assert f"node 'wrong' ({operator})" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("constants", "attributes", "message"),
+    [
+        ({"w": np.zeros((3, 2, 8), np.uint8)}, {}, None),
+        ({"w": np.zeros((3, 2, 8), np.uint8)}, {"bits": 2}, "MatMulNBits of 2 bits or with the indices of groups"),
+        ({"w": np.zeros((3, 2, 4), np.uint8)}, {}, "the weights have 24 bytes, expected the size of [3, 2, 16] of u4"),
+        ({"w": np.zeros((3, 2, 8), np.uint8)}, {"bits": 8}, "expected the size of [3, 2, 16] of u8"),
+        (
+            {"w": np.zeros((3, 2, 8), np.uint8), "z": np.zeros(4, np.uint8)},
+            {},
+            "the zero points have 4 bytes, expected the size of [3, 2] of u4",
+        ),
+    ],
+)
+def test_weights_of_bits_must_have_the_stated_size(constants, attributes, message):
+    names = ["x", "w", "s", *(["z"] if "z" in constants else [])]
+    attributes = {"N": 3, "K": 32, "block_size": 16, "bits": 4, **attributes}
+    node = helper.make_node("MatMulNBits", names, ["y"], domain=MICROSOFT, **attributes)
+    weights = {**constants, "s": draw(6)}
+    model = make_model([node], {"x": (F32, [2, 32])}, {"y": (F32, None)}, weights, domains=[MICROSOFT])
+    if message is None:
+        assert read(model).outputs[0].partial_shape == (2, 3)
+        return
+    with pytest.raises(irrun.IrrunError, match=re.escape(message)):
+        read(model)
+
+
+def test_sequences_have_elements_at_their_positions_only():
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
+        helper.make_node("SequenceAt", ["s", "i"], ["y"], name="wrong"),
+    ]
+    for index, is_valid in ((0, True), (1, True), (-2, True), (2, False), (3, False), (-3, False)):
+        model = make_model(nodes, {"x": (F32, [2])}, {"y": (F32, None)}, {"i": np.int64(index)})
+        if is_valid:
+            assert read(model).outputs[0].partial_shape == (2,)
+            continue
+        with pytest.raises(irrun.IrrunError, match=f"the position is {index}, expected one in a sequence of 2 tensors"):
+            read(model)
