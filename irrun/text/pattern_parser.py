@@ -84,8 +84,6 @@ class _Parser(ClassParser):
                 parts.append(_open_flags(before, self.flags))
                 opened += 1
                 continue
-            if not text and not repeatable:
-                continue
             quantifier, most = self.parse_quantifier()
             if quantifier and not repeatable:
                 raise PatternError("a quantifier has nothing to repeat")

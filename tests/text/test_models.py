@@ -232,6 +232,18 @@ def test_the_longest_entries_are_found():
         split("abd")
 
 
+def test_entries_with_the_value_minus_1_are_not_found():
+    def split(text):
+        values = np.array([-1, 2, -1, -2, 0], np.int32)
+        inputs = [*to_ragged([text], []), *to_strings("a", "ab", "bcd", "b", "bc"), values]
+        return read_rows(*run("TrieTokenizer", *inputs))
+
+    assert split("abbcb") == [[2, 0, -2], []]
+    for text, position in (("a", 0), ("aab", 0), ("bcd", 2)):
+        with pytest.raises(InputError, match=f"no token of the vocabulary begins at byte {position} of '{text}'"):
+            split(text)
+
+
 def test_rows_may_overlap_and_leave_gaps():
     begins, ends = np.array([1, 0, 2], np.int32), np.array([3, 2, 2], np.int32)
     words = to_strings("a", "ab", "c")
