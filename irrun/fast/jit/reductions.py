@@ -14,7 +14,7 @@ from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
-from irrun.fast.jit.vectors import Vectors
+from irrun.fast.jit.vectors import MIN_EXPONENT, Vectors
 
 __all__ = [
     "add",
@@ -36,8 +36,6 @@ F32 = np.dtype(np.float32)
 
 #: Minimum number of elements per part, and maximum number of parts.
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
-#: The logarithm of the smallest normal number.
-MIN_EXPONENT = float(np.log(np.finfo(np.float32).tiny))
 #: Number of independent sums, since each addition waits for the previous one.
 SUMS = 4
 
@@ -135,8 +133,10 @@ def compile_softmax(keeps_subnormal: bool = True) -> Kernel:
             position: Value, mask: Value | None, target: Value = target, largest: Value = largest
         ) -> Value:
             exponent = load(position, mask) - largest
-            value = Vectors(f).exp(exponent)
-            if not keeps_subnormal:
+            if keeps_subnormal:
+                value = Vectors(f).exp(exponent)
+            else:
+                value = Vectors(f).exp_normal(exponent)
                 value = f.select(f.compare("olt", exponent, MIN_EXPONENT), f.coerce(0.0, f.vector), value)
             f.store(value, f.offset(target, position), mask)
             return value

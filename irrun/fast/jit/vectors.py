@@ -14,7 +14,7 @@ from irrun.fast.expressions.machine import Machine
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import has_feature
 
-__all__ = ["Vectors"]
+__all__ = ["MIN_EXPONENT", "Vectors"]
 
 Operand: TypeAlias = Value | float
 
@@ -52,6 +52,8 @@ LOG_POLYNOMIAL = (
 )
 #: Below the first limit, exp(x) is 0; above the second, it is infinite.
 EXP_LIMITS = (-104.0, 89.0)
+#: From this value on, exp(x) is a normal number.
+MIN_EXPONENT = -126 * math.log(2)
 #: From this value on, tanh(x) is 1.
 TANH_LIMIT = 9.5
 
@@ -113,6 +115,12 @@ class Vectors(Machine):
         """Return e^x."""
         shifted, r, rest = self._reduce_argument(self.clip(x, *EXP_LIMITS))
         return self._scale((r + rest) + 1.0, shifted)
+
+    def exp_normal(self, x: Value) -> Value:
+        """Return e^x for x up to 88; subnormal results are replaced by any numbers less than 2^-125."""
+        f = self.function
+        shifted, r, rest = self._reduce_argument(self.maximum(x, MIN_EXPONENT))
+        return ((r + rest) + 1.0) * self._make_power(f.convert("bitcast", shifted, f.integers()) - ROUNDING_BITS)
 
     exponent_factor = LOG2_E
 
