@@ -11,7 +11,7 @@ import numpy as np
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import IrrunError, UnsupportedError
 from irrun.export.control_flow import export_bodies
-from irrun.export.graph import ONNX_TYPES, Graph, Value, cast, constant, get_graph, op
+from irrun.export.graph import ONNX_TYPES, Graph, Value, cast, constant, get_graph, has_type, op
 from irrun.export.rules import find_rule
 from irrun.export.site import NotConstantError, Rule, Site
 from irrun.ir.graph import Graph as IRGraph
@@ -132,9 +132,10 @@ class GraphExporter:
             return
         value = layer.constant
         result = Value(value.element_type, PartialShape(value.shape), constant=value)
-        if value.element_type.name not in ONNX_TYPES:
+        is_stored = value.element_type.name in ONNX_TYPES
+        if not is_stored or not (value.element_type.is_packed or has_type(value.element_type)):
             result.array = value.to_array()
-        elif value.element_type.is_packed and not _has_type(value.element_type):
+        elif not has_type(value.element_type):
             wide = ELEMENT_TYPES["i8" if value.element_type.kind == "int" else "u8"]
             result = constant(value.to_array().astype(wide.dtype), wide)
         self.values[layer.id, layer.outputs[0].id] = result
@@ -315,15 +316,9 @@ def _check_type(element_type: ElementType | None) -> ElementType:
     """
     if element_type is None:
         raise UnsupportedError("the element type is dynamic")
-    if not _has_type(element_type):
+    if not has_type(element_type):
         raise UnsupportedError(f"ONNX opset {get_graph().opset} does not have the element type {element_type}")
     return element_type
-
-
-def _has_type(element_type: ElementType) -> bool:
-    """Return whether the opset has an element type."""
-    since = 21 if element_type.name in ("i4", "u4") else 19 if element_type.name.startswith("f8") else 0
-    return element_type.name in ONNX_TYPES and get_graph().opset >= since
 
 
 def _fold(

@@ -30,6 +30,7 @@ __all__ = [
     "cast",
     "constant",
     "get_graph",
+    "has_type",
     "op",
     "ops",
 ]
@@ -285,6 +286,12 @@ def constant(value: Operand, element_type: ElementType | str | None = None) -> V
     with np.errstate(all="ignore"):
         array = np.asarray(array, element_type.dtype)
     return Value(element_type, PartialShape(array.shape), array=array)
+
+
+def has_type(element_type: ElementType) -> bool:
+    """Return whether the opset has an element type."""
+    since = 21 if element_type.name in ("i4", "u4") else 19 if element_type.name.startswith("f8") else 0
+    return element_type.name in ONNX_TYPES and get_graph().opset >= since
 
 
 def cast(value: Operand, element_type: ElementType | str) -> Value:

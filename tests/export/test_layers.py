@@ -13,7 +13,7 @@ import onnx
 import onnxruntime as ort
 
 import irrun
-from irrun.element_types import ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 
 
 def run_exported(path, values):
@@ -205,6 +205,19 @@ def test_ranges(dtype, tmp_path):
         check(tmp_path, "Range", "opset4", 'output_type="i32"', values)
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.25])
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_boxes_whose_overlap_equals_the_threshold_are_suppressed(sigma, is_constant, tmp_path):
+    boxes = np.array([[[0, 0, 2, 1], [0, 0, 1, 1], [0, 0, 0.5, 1], [5, 5, 6, 6]]], np.float32)
+    scores = np.array([[[0.9, 0.8, 0.7, 0.6]]], np.float32)
+    numbers = [np.array(4), *(np.array(x, np.float32) for x in (0.5, 0.0, sigma))]
+    data = 'box_encoding="corner" sort_result_descending="true" output_type="i64"'
+    constants = (2, 3, 4, 5) if is_constant else (2, 3, 4)
+    check(tmp_path, "NonMaxSuppression", "opset9", data, [boxes, scores, *numbers], constants=constants, outputs=3)
+    count = irrun.run(tmp_path / "model.xml", [boxes, scores, *([] if is_constant else numbers[3:])])[2]
+    assert int(count[0]) == (4 if sigma else 3)  # soft suppression only lowers scores
+
+
 @pytest.mark.parametrize("type", ["Elu", "Gelu"])
 def test_functions_of_floats(type, tmp_path):
     data = 'alpha="0.7"' if type == "Elu" else 'approximation_mode="TANH"'
@@ -234,3 +247,42 @@ def test_lengths_of_shapes_are_needed(type, data, message, tmp_path):
         values.append(np.int64([1]))
     with pytest.raises(irrun.UnsupportedError, match=message):
         check(tmp_path, type, "opset1", data, values, constants=[2], dynamic=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "opset", "stored"),
+    [
+        ("i4", 20, "INT8"),
+        ("i4", 21, "INT4"),
+        ("u4", 20, "UINT8"),
+        ("u4", 21, "UINT4"),
+        ("u2", 20, "UINT8"),
+        ("u2", 21, "UINT4"),
+        ("f8e4m3", 18, "UINT8"),
+        ("f8e4m3", 19, "FLOAT8E4M3FN"),
+        ("f8e5m2", 18, "UINT8"),
+        ("f8e5m2", 19, "FLOAT8E5M2"),
+        ("bf16", 18, "BFLOAT16"),
+    ],
+)
+def test_constants_are_stored_in_a_type_of_the_opset(kind, opset, stored, tmp_path):
+    count = 1 << 16  # more than are converted during the export
+    size = count * ELEMENT_TYPES[kind].bits // 8
+    codes = np.random.default_rng(0).integers(0, 60, size).astype(np.uint8).tobytes()
+    data = f'element_type="{kind}" shape="{count}" offset="0" size="{size}"'
+    layers = [
+        layer(0, "Parameter", data=f'shape="{count}" element_type="f32"', outputs=[port(0, (count,), "FP32")]),
+        layer(1, "Const", data=data, outputs=[port(0, (count,))]),
+        layer(2, "Convert", data='destination_type="f32"', inputs=[port(0)], outputs=[port(1, (count,), "FP32")]),
+        layer(3, "Multiply", inputs=[port(0), port(1)], outputs=[port(2, (count,), "FP32")]),
+        layer(4, "Result", inputs=[port(0)]),
+    ]
+    model = irrun.read_model(
+        write(tmp_path, net(layers, [(0, 0, 3, 0), (1, 0, 2, 0), (2, 1, 3, 1), (3, 2, 4, 0)]), codes)
+    )
+    irrun.export_onnx(model, tmp_path / "model.onnx", opset=opset)
+    exported = onnx.load(str(tmp_path / "model.onnx"))
+    onnx.checker.check_model(exported, full_check=True)
+    assert stored in [onnx.TensorProto.DataType.Name(tensor.data_type) for tensor in exported.graph.initializer]
+    (found,) = run_exported(tmp_path / "model.onnx", [np.ones(count, np.float32)])
+    np.testing.assert_array_equal(found, irrun.run(model, np.ones(count, np.float32))[0])

@@ -6,7 +6,7 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import UnsupportedError
-from irrun.export.graph import ONNX_TYPES, Value, cast, constant, get_graph, op
+from irrun.export.graph import Value, cast, constant, get_graph, has_type, op
 from irrun.export.rules.helpers import gather
 from irrun.export.site import Site, exports
 from irrun.ops._support.conversion import convert as convert_array
@@ -22,9 +22,9 @@ def get_limits(element_type: ElementType) -> tuple[int, int]:
 
 @exports("Convert-1")
 def export_convert(site: Site) -> Value:
-    """Export Convert. Constants of types that ONNX does not have become indices into a table of values."""
+    """Export Convert. Constants of types that the opset does not have become indices into a table of values."""
     data, target = site[0], site.destination_type
-    if data.type.name not in ONNX_TYPES and data.array is not None and target.is_float:
+    if not has_type(data.type) and data.array is not None and target.is_float:
         return _look_up(data.array, data.type, target)
     return _widen_decompression(data, target) or convert(data, target)
 
