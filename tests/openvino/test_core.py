@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import irrun
 from irrun.openvino.properties import enumerations
 
 
@@ -539,3 +540,13 @@ def test_layouts_are_exchanged_with_openvino(oracle: Any, irrun_ov: Any, tmp_pat
             reader.save_model(model, tmp_path / "changed.xml")
             changed = oracle.Core().read_model(tmp_path / "changed.xml")
             assert str(changed.get_parameters()[0].layout) == "[N,H,W,C]"
+
+
+def test_number_of_threads_is_a_property(irrun_ov: Any, classifier: Path) -> None:
+    core = irrun_ov.Core()
+    model = core.read_model(classifier)
+    assert core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 1})._irrun.threads == 1
+    assert core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 3})._irrun.threads == 3
+    default = irrun.compile_model(classifier).threads
+    assert core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 0})._irrun.threads == default
+    assert core.compile_model(model, "CPU")._irrun.threads == default

@@ -156,6 +156,16 @@ def test_connections_of_bodies_keep_their_numbers(ov: Any) -> None:
     assert util.BodyOutputDescription(1, 2).iteration == -1
     assert util.ConcatOutputDescription(0, 1, 2, 3, 4, 5, 6).part_size == 4
     assert util.InvariantInputDescription(3, 4).body_parameter_index == 4
+    slices = ("start", "stride", "part_size", "end", "axis")
+    for kind, names in (
+        ("SliceInputDescription", ("input_index", "body_parameter_index", *slices)),
+        ("MergedInputDescription", ("input_index", "body_parameter_index", "body_value_index")),
+        ("InvariantInputDescription", ("input_index", "body_parameter_index")),
+        ("ConcatOutputDescription", ("body_value_index", "output_index", *slices)),
+        ("BodyOutputDescription", ("body_value_index", "output_index")),
+    ):
+        description = getattr(util, kind)()
+        assert [getattr(description, name) for name in names] == [0] * len(names)
     info = util.VariableInfo()
     info.data_shape, info.data_type, info.variable_id = ov.PartialShape([2]), ov.Type.f32, "state"
     variable = util.Variable(info)

@@ -357,3 +357,14 @@ def test_visualize_tree_writes_a_graph(ov: Any, tmp_path: Path) -> None:
     assert text.startswith("digraph")
     assert text.count("->") >= 6
     assert "Relu" in text
+
+
+def test_passes_that_write_models_report_no_change(irrun_ov: Any, tmp_path: Path) -> None:
+    model, _ = build(irrun_ov)
+    passes = import_submodule(irrun_ov, "passes")
+    for write in (
+        passes.VisualizeTree(str(tmp_path / "graph.dot")),
+        passes.Serialize(str(tmp_path / "m.xml"), str(tmp_path / "m.bin")),
+    ):
+        assert write.run_on_model(model) is False
+    assert {path.name for path in tmp_path.iterdir()} == {"graph.dot", "m.xml", "m.bin"}

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from irrun.openvino.__main__ import main
+
 ROOT = Path(__file__).parents[2]
 
 CLASSIFICATION = """
@@ -190,6 +192,14 @@ def test_installed_openvino_is_not_replaced_silently(oracle: object, tmp_path: P
     assert "--replace" in done.stderr
     program = "import irrun\ntry:\n    irrun.install_as_openvino()\nexcept RuntimeError as error:\n    print(error)"
     assert "openvino is installed" in run(["-c", program], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [([], 2), (["--help"], 0), (["-h"], 0), (["--replace"], 2), (["--replace", "--help"], 0)]
+)
+def test_usage_is_printed(arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == code
+    assert capsys.readouterr().out.startswith("usage: python -m irrun.openvino [--replace] (script.py | -m module)")
 
 
 def test_submodules_are_shared(tmp_path: Path) -> None:
