@@ -66,6 +66,24 @@ def test_rows_have_names_states_and_errors(model, inputs, scheduler):
     assert result["inputs/e.npy"] == SHAPE_ERROR
 
 
+def test_rows_that_are_complete_are_not_written_again(model, inputs, scheduler, tmp_path):
+    def list_files():
+        files = [path for path in (tmp_path / "out.zarr/rows").rglob("*") if path.is_file()]
+        return {path: (status.st_ino, status.st_mtime_ns) for path in files for status in [path.stat()]}
+
+    map_inputs("model.xml", [inputs], "out.zarr", SKIP, scheduler=scheduler)
+    before, states = list_files(), read("rows/status")
+    assert len(before) > 4
+    map_inputs("model.xml", [inputs], "out.zarr", SKIP, scheduler=scheduler)
+    assert list_files() == before
+    zarr.open_group("out.zarr", mode="r+")["rows/status"][0] = "done"
+    map_inputs("model.xml", [inputs], "out.zarr", SKIP, scheduler=scheduler)
+    assert read("rows/status") == states
+    assert {path.parent for path, status in list_files().items() if before.get(path) != status} <= {
+        path.parent for path in before if "status" in path.parts
+    }
+
+
 def test_retry_tries_repaired_inputs_again(model, inputs, scheduler):
     map_inputs("model.xml", [inputs], "out.zarr", SKIP, scheduler=scheduler)
     before = read("y")
