@@ -43,6 +43,10 @@ END
     dpkg -x "$package" "$folder/root"
   done
   rm -r "$folder/apt" "$folder/apt.conf"
+  # Libraries that read the file of this machine, such as onnxruntime, would fail; NumPy asks the processor.
+  mkdir -p "$folder/root/proc"
+  printf '%s\n' 'processor : 0' 'Features : fp asimd' 'CPU implementer : 0x41' 'CPU architecture: 8' 'CPU variant : 0x0' \
+    'CPU part : 0xd03' 'CPU revision : 4' > "$folder/root/proc/cpuinfo"
 }
 
 # A virtual environment whose interpreter is a script that starts the real one in QEMU.
