@@ -38,10 +38,11 @@ def choose_cases(type, since):
     cases = [
         case
         for case in list_cases(type, since)
-        if case.build is None
+        if (case.build is None or not since)
         and all(x.dtype.char in TYPES or x.dtype == object for x in case.inputs if x is not None)
         and all(x is None or x.size for x in case.inputs)
         and not UNPASSABLE.intersection(map(str, case.attributes.values()))
+        and not (type in ("Acos", "Asin") and case.inputs[0].dtype.kind == "u")  # NaN as an unsigned integer
         and not (type == "FakeConvert" and np.isnan(case.inputs[0]).any())  # ONNX does not keep the sign of NaN
     ]
     chosen = cases[:: max(1, len(cases) // SAMPLE)][:SAMPLE]
@@ -50,13 +51,13 @@ def choose_cases(type, since):
         if not seen.issuperset(list_features(case)):
             chosen.append(case)
             seen.update(list_features(case))
-    return [fix_parameters(case) for case in chosen]
+    return [fix_parameters(case) if since else case for case in chosen]
 
 
 def list_features(case):
-    """Return the attributes of a case that are texts or flags, and the inputs that it has."""
+    """Return the attributes of a case that are texts or flags, the inputs that it has, and their kinds of types."""
     options = {(name, value) for name, value in case.attributes.items() if isinstance(value, (str, bool))}
-    return options | {("input", i) for i, x in enumerate(case.inputs) if x is not None}
+    return options | {("input", i, x.dtype.kind) for i, x in enumerate(case.inputs) if x is not None}
 
 
 def fix_parameters(case):
@@ -76,7 +77,12 @@ def run_exported(path, values, names):
     return session.run(None, {n: np.asarray(v) for n, v in zip(names, values, strict=True) if n in used})
 
 
-@pytest.mark.parametrize(("type", "since"), sorted(key for key in GENERATORS if f"{key[0]}-{key[1]}" in RULES), ids=str)
+def has_rule(type, since):
+    """Return whether there is a rule for an operation; operations of version 0 are outside the numbered opsets."""
+    return f"{type}-{since}" in RULES or (not since and any(name.partition("-")[0] == type for name in RULES))
+
+
+@pytest.mark.parametrize(("type", "since"), sorted(key for key in GENERATORS if has_rule(*key)), ids=str)
 def test_exported_operation_agrees(type, since, tmp_path):
     import openvino as ov
 

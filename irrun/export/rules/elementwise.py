@@ -7,7 +7,7 @@ from functools import partial
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.export.graph import Value, cast, constant, op
-from irrun.export.rules.conversion import get_limits
+from irrun.export.rules.conversion import convert, get_limits
 from irrun.export.rules.helpers import align, logical_or, where
 from irrun.export.site import RULES, Site, exports, round_to
 
@@ -227,5 +227,7 @@ def export_round(site: Site) -> Value:
 
 @exports("PowerStatic-cpu_plugin_opset", compute="f32")
 def export_power_static(site: Site) -> Value:
-    """Export PowerStatic."""
-    return op("Pow", site[0] * float(site.scale) + float(site.shift), constant(float(site.power), site[0].type))
+    """Export PowerStatic, which computes integers in f32 and may return another type."""
+    data = site[0] if site[0].type.is_float else cast(site[0], "f32")
+    result = op("Pow", data * float(site.scale) + float(site.shift), constant(float(site.power), data.type))
+    return convert(result, site.types[0] or site[0].type)
