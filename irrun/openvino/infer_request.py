@@ -473,7 +473,7 @@ def _make_profiler(profile: list[ProfilingInfo]) -> Any:
 def _shrink(port: ConstOutput) -> list[int]:
     """Return the shape of the memory of a dynamic port before it is set."""
     shape = port._data.shape
-    return [0] if shape is None else [int(d) if isinstance(d, int) else d.minimum for d in shape]
+    return [0] if shape is None else [int(d) if isinstance(d, int) else 0 for d in shape]
 
 
 def _select(ports: Sequence[ConstOutput], index: int | None, call: str) -> ConstOutput:

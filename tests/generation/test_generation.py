@@ -260,3 +260,27 @@ def test_mistakes_end_in_one_line(capsys, arguments, message):
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("max_new_tokens", 1, None),
+        ("max_length", 1, None),
+        ("min_new_tokens", 0, None),
+        ("top_k", 0, None),
+        ("top_p", 0, 1),
+        ("min_p", 0, 1),
+        ("presence_penalty", -2, 2),
+        ("frequency_penalty", -2, 2),
+        ("rng_seed", 0, 2**32 - 1),
+        ("no_repeat_ngram_size", 0, None),
+    ],
+)
+def test_limits_of_options(name, low, high):
+    limits = f"at least {low}" if high is None else f"{low} to {high}"
+    for value in (low, low + 1, *(() if high is None else (high,))):
+        assert getattr(GenerationConfig(**{name: value}), name) == value
+    for value in (low - 1, *(() if high is None else (high + 1,))):
+        with pytest.raises(irrun.InputError, match=f"^{name} is {value}; expected {limits}$"):
+            GenerationConfig(**{name: value})

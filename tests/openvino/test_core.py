@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from openvino_modules import import_submodule
 
 import irrun
 from irrun.openvino.properties import enumerations
@@ -550,3 +551,24 @@ def test_number_of_threads_is_a_property(irrun_ov: Any, classifier: Path) -> Non
     default = irrun.compile_model(classifier).threads
     assert core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 0})._irrun.threads == default
     assert core.compile_model(model, "CPU")._irrun.threads == default
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"), [([-1, 3], [0, 3]), ([(2, 5), 3], [0, 3]), ([(0, 4), -1], [0, 0])], ids=str
+)
+def test_memory_of_dynamic_dimensions_is_empty(ov: Any, shape: Any, expected: list[int]) -> None:
+    ops = import_submodule(ov, "opset13")
+    x = ops.parameter(ov.PartialShape(shape), np.float32, "x")
+    request = ov.compile_model(ov.Model([ops.relu(x)], [x], "m"), "CPU").create_infer_request()
+    assert list(request.get_input_tensor().shape) == expected
+    assert list(request.get_output_tensor().shape) == expected
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 3), ()], ids=str)
+def test_constants_share_memory_of_any_size(ov: Any, shape: tuple[int, ...]) -> None:
+    values = np.ones(shape, np.float32)
+    constant = ov.op.Constant(values, shared_memory=True)
+    assert tuple(constant.shape) == shape
+    np.testing.assert_array_equal(constant.data, values)
+    values[...] = 2
+    np.testing.assert_array_equal(constant.data, values)

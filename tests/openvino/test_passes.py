@@ -90,6 +90,9 @@ def test_predicates_check_shapes_types_and_attributes(ov: Any) -> None:
         p.type_matches_any([ov.Type.i32, ov.Type.f32]): (True, False, True),
         p.shape_matches("[A, 3, ?]"): (True, False, False),
         p.shape_matches("[A..., 4]"): (True, False, False),
+        p.shape_matches("[A, 3, B..., 4]"): (True, False, False),
+        p.shape_matches("[A, 3, 4, B...]"): (True, False, False),
+        p.shape_matches("[A, B, C, D, E...]"): (False, False, False),
         p.shape_matches("[?, 6]"): (False, True, False),
         p.shape_matches("[A, A, 4]"): (False, False, False),
     }
