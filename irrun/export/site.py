@@ -140,17 +140,6 @@ class Site:
             raise UnsupportedError(f"input {position} has the dynamic shape {self[position].shape}")
         return shape
 
-    def get_output_shape(self, position: int = 0) -> list[int]:
-        """Return the static shape of an output.
-
-        Raises:
-            UnsupportedError: The shape is dynamic.
-        """
-        shape = self.outputs[position] if position < len(self.outputs) else None
-        if shape is None or not shape.is_static:
-            raise UnsupportedError(f"output {position} has the dynamic shape {shape or '[...]'}")
-        return [int(d) for d in shape if isinstance(d, int)]
-
 
 #: Exports a layer: adds nodes to the current graph, and returns the outputs.
 Rule: TypeAlias = Callable[[Site], Result]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,9 @@ from irrun.generation.transcription import TranscriptionConfig
 from irrun.openvino_genai.chat_history import ChatHistory
 from irrun.openvino_genai.enumerations import StopCriteria, StreamingStatus
 from irrun.openvino_genai.generation_config import GenerationConfig
+from irrun.openvino_genai.language_model import LanguageModel
 from irrun.openvino_genai.options import keep_default
+from irrun.openvino_genai.perf_metrics import SummaryStats
 from irrun.openvino_genai.streamers import StreamerBase, TextStreamer, make_streamer, to_status
 
 
@@ -181,3 +184,30 @@ def test_other_options_keep_their_defaults():
     assert keep_default([]) == []
     with pytest.raises(RuntimeError, match=r"^irrun does not support adapters, parsers and structured output$"):
         keep_default([1])
+
+
+def test_statistics_are_zero_by_default():
+    values = vars(SummaryStats())
+    assert set(values.values()) == {0}
+    assert {"mean", "std", "min", "max"} <= set(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "stops", "expected"),
+    [
+        ("abc", {"cd"}, (None, 1)),
+        ("abc", {"bcd", "cx"}, (None, 2)),
+        ("abc", {"abcd"}, (None, 3)),
+        ("abc", {"x", "bd"}, (None, 0)),
+        ("abc", set(), (None, 0)),
+        ("abcd", {"bc"}, (1, 0)),
+        ("abcd", {"cd", "b"}, (1, 0)),
+        ("abcd", {"ab"}, (0, 0)),
+        ("", {"ab"}, (None, 0)),
+    ],
+)
+def test_last_tokens_that_may_begin_a_stop_string_are_held(text, stops, expected):
+    model = object.__new__(LanguageModel)
+    model._tokenizer = SimpleNamespace(decode=lambda tokens: "".join(map(chr, tokens)))
+    config = GenerationConfig(stop_strings=stops)
+    assert model._find_stop([ord(c) for c in text], config) == expected
