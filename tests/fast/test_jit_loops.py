@@ -386,6 +386,22 @@ def test_indices_out_of_range_are_errors_of_the_plain_loop(tmp_path):
         fast([np.array([[3], [4], [2]]), np.zeros(4, F32)])
 
 
+@pytest.mark.parametrize(("count", "compiled"), [(1, True), (2, False)])
+def test_elements_in_order_of_indices_are_selected_by_the_plain_loop(tmp_path, count, compiled):
+    data, state = o.parameter([5, 4, 6], F32), o.parameter([1], F32)
+
+    def step(x, states, _):
+        best = o.topk(o.squeeze(x, c([0])), c(count), 1, "max", "index").outputs()
+        return [o.add(states[0], c([1], F32)).output(0), *(o.unsqueeze(v, c([0])).output(0) for v in best)]
+
+    model = wrap([data, state], make_iterator(step, data.output(0), [state.output(0)]))
+    inputs = [draw(np.random.default_rng(0), 5, 4, 6), np.zeros(1, F32)]
+    fast, plain = compile_both(tmp_path, model)
+    assert isinstance(get_loop(fast).kernel, CompiledLoop) == compiled
+    for value, expected in zip(fast(inputs).to_tuple(), plain(inputs).to_tuple(), strict=True):
+        np.testing.assert_array_equal(value, expected)
+
+
 # Cells
 
 
