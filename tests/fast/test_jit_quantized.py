@@ -385,6 +385,26 @@ def test_products_agree_with_the_definition(tmp_path, shape, is_compressed, form
     assert sum("FakeQuantize" in {d.operation.type for d in i.plain} for i in fast._fast_program.instructions) == 4
 
 
+@pytest.mark.parametrize("is_coded", [False, True])
+def test_products_of_several_blocks_of_rows_agree_with_the_definition(tmp_path, is_coded, monkeypatch):
+    from irrun.fast.jit import quantized_products
+
+    monkeypatch.setattr(quantized_products, "MIN_BLOCK_ROWS", 16)
+    monkeypatch.setattr(quantized_products, "BLOCK_SIZE", 1)
+    quantized_products._divide.cache_clear()
+    x = o.parameter((83, 32), F32)
+    first = quantize(x, -1.51, 2.1)
+    product = multiply(first, (52, 32), True)
+    if is_coded:
+        product = multiply(quantize(product, -1.28, 1.27), (32, 52), True, 1)
+    fast = compare_with_definition(
+        save(tmp_path, x, quantize(product, -2.11, 2.4)), RNG.normal(size=(83, 32)).astype(F32), step=4.6 / 255
+    )
+    assert count_codes(fast) == 1 + is_coded
+    assert len(quantized_products._divide(83, 32, 52, 16)[0]) == 6
+    quantized_products._divide.cache_clear()
+
+
 @pytest.mark.parametrize("limit", [2, 3, 40])
 @pytest.mark.parametrize("kind", ["channels", "rows"])
 def test_sequences_have_the_bits_of_single_instructions(kind, limit, tmp_path, monkeypatch):
