@@ -326,7 +326,7 @@ def _store_tile(f: Function, tile: _Tile, block: Value, mask: Value | None) -> N
 
 
 @functools.cache
-def compile_epilogue(expression: Expression, is_tile: bool = False) -> Kernel:
+def compile_epilogue(expression: Expression, is_tile: bool) -> Kernel:
     """Return the kernel that completes rows of products.
 
     "channel" operands have one element per channel, "column" operands one per column, and "scalar" operands one.
