@@ -20,6 +20,7 @@ import irrun.runtime.compiled_model  # before its functions are replaced
 from irrun.fast.jit import cache
 from irrun.runtime import compilation
 from irrun.runtime.compilation import ProgramKernels, resolve_jit
+from irrun.runtime.options import RunSettings
 
 #: Compiled kernels round its functions differently.
 TYPES = ("Sigmoid", "Tanh", "Exp")
@@ -361,3 +362,12 @@ def test_compiled_kernels_require_llvm(monkeypatch):
     monkeypatch.setenv("IRRUN_JIT", "yes")
     with pytest.raises(ValueError, match="IRRUN_JIT is 'yes', expected one of auto, on, off, 1, 0"):
         resolve_jit(None)
+
+
+@pytest.mark.parametrize("jit", [True, False, "auto"])
+def test_settings_compile_no_kernels_for_plain_programs(tmp_path, jit):
+    model = irrun.read_model(write(tmp_path, chain("Relu")))
+    settings = RunSettings(jit=jit)
+    assert settings.compile(model).jit == jit
+    assert settings.compile(model, optimize=False).jit is False
+    assert settings.compile(model, jit=False).jit is False
