@@ -96,12 +96,33 @@ def read_operation_types(sources: list[Source]) -> set[str]:
     """Return the types of all operations that kernels and lowering register."""
     types = set()
     for source in sources:
+        families = {
+            statement.targets[0].id
+            for statement in source.tree.body
+            if isinstance(statement, ast.Assign)
+            and isinstance(statement.targets[0], ast.Name)
+            and is_family(statement.value)
+        }
         for node in ast.walk(source.tree):
-            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-                name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-                if name in ("op", "StructuralOperation") and isinstance(node.args[0].value, str):
-                    types.add(node.args[0].value)
+            if not isinstance(node, ast.Call):
+                continue
+            arguments = node.args[1:] if is_family(node) else node.args
+            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            if (is_family(node) or name in ("op", "StructuralOperation", *families)) and arguments:
+                first = arguments[0]
+                if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                    types.add(first.value)
     return types
+
+
+def is_family(node: ast.AST) -> bool:
+    """Return whether a value is `partial(op, ...)`, which states what the cards of several kernels share."""
+    return (
+        isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "partial"
+        and bool(node.args)
+        and getattr(node.args[0], "id", "") == "op"
+    )
 
 
 def get_type(text: str, types: set[str]) -> str | None:
