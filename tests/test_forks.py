@@ -126,22 +126,22 @@ def test_modules_that_another_thread_imports_are_complete(tmp_path, monkeypatch)
 
 def test_modules_that_another_thread_looks_for_are_imported(tmp_path, monkeypatch):
     (tmp_path / "sought_module.py").write_text("value = 1\n")
-    is_looking = threading.Event()
+    name, is_looking = "irrun.sought_module", threading.Event()
 
     class SlowFinder:
-        def find_spec(self, name, path, target=None):
-            if name == "sought_module" and not is_looking.is_set():
+        def find_spec(self, sought, path, target=None):
+            if sought == name and not is_looking.is_set():
                 is_looking.set()
                 time.sleep(0.5)
 
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(irrun, "__path__", [*irrun.__path__, str(tmp_path)])
     monkeypatch.setattr(sys, "meta_path", [SlowFinder(), *sys.meta_path])
-    thread = threading.Thread(target=importlib.import_module, args=("sought_module",))
+    thread = threading.Thread(target=importlib.import_module, args=(name,))
     thread.start()
     is_looking.wait()
-    assert fork(lambda: importlib.import_module("sought_module").value == 1) == 0
+    assert fork(lambda: importlib.import_module(name).value == 1) == 0
     thread.join()
-    del sys.modules["sought_module"]
+    del sys.modules[name]
 
 
 def test_kernels_are_compiled_after_another_thread_has_used_llvm(path, own_kernel_cache):

@@ -64,6 +64,6 @@ def test_models_of_several_inputs_are_refused(tmp_path):
         layer(3, "Result", inputs=[port(0)]),
     ]
     model = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))
-    message = f"{model} has 2 inputs and 1 outputs, expected one input and one output; map_inputs accepts models of"
+    message = f"{model} has 2 inputs and 1 outputs, expected one input and one output; map_inputs accepts models with"
     with pytest.raises(InputError, match=f"^{re.escape(message)} several inputs$"):
         arrays.map_batches(model, np.ones((2, 2), np.float32))
