@@ -267,6 +267,12 @@ def _make_decoding(size: int, format_: CodeFormat) -> Task:
     return _make_conversion(False, size, (float(low), float(high), float(high - low), float(format_.levels - 1)))
 
 
+def _check_rows(shape: Shape) -> None:
+    """Raise NoKernelError if a value is empty or its rows do not consist of groups of 4 codes."""
+    if not math.prod(shape) or shape[-1] % 4:
+        raise NoKernelError("expected rows of a multiple of 4")
+
+
 def bind_row_encoding(shape: Shape, format_: CodeFormat) -> Binding:
     """Return the conversion of rows of values to codes.
 
@@ -277,8 +283,7 @@ def bind_row_encoding(shape: Shape, format_: CodeFormat) -> Binding:
     Raises:
         NoKernelError: The value is empty, or the row length is not a multiple of 4.
     """
-    if not math.prod(shape) or shape[-1] % 4:
-        raise NoKernelError("expected rows of a multiple of 4")
+    _check_rows(shape)
     return Binding((*shape[:-1], shape[-1] // 4), [_make_encoding(math.prod(shape), format_)], (0, RESULT))
 
 
@@ -292,8 +297,7 @@ def bind_row_decoding(shape: Shape, format_: CodeFormat) -> Binding:
     Raises:
         NoKernelError: The value is empty, or the row length is not a multiple of 4.
     """
-    if not math.prod(shape) or shape[-1] % 4:
-        raise NoKernelError("expected rows of a multiple of 4")
+    _check_rows(shape)
     return Binding(shape, [_make_decoding(math.prod(shape), format_)], (0, RESULT))
 
 
