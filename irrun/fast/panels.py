@@ -226,15 +226,15 @@ class PanelProduct:
             finish: The function to apply to parts of the product.
         """
         count, (inner, columns) = rows.shape[0], self.shape
+        is_small = finish is None and count * inner * columns <= MAX_MULTIPLICATIONS
+        if is_small and self._viewed is not None:
+            product: Array = rows.dot(self._viewed)
+            return product
         is_whole = self._is_readable and count >= MIN_WHOLE_ROWS and count * inner * columns >= MIN_WHOLE_WORK
         panels = self._panels
         if panels is None and self._is_used and not is_whole:
             panels = self._make_panels()
         self._is_used = True
-        is_small = finish is None and count * inner * columns <= MAX_MULTIPLICATIONS
-        if is_small and self._viewed is not None:
-            product: Array = rows.dot(self._viewed)
-            return product
         result = np.empty((count, columns), rows.dtype)
         if is_small and panels is not None and count <= self._block and inner <= MAX_INNER:
             _multiply_small(rows, *panels, result)

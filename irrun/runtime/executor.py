@@ -271,6 +271,7 @@ class Executor:
         start = self._program.invariant_count if steps is self._variant_steps else 0
         remaining = unchecked = iter(steps)
         self._place = start, start + len(steps), unchecked
+        is_large = False
         while True:
             if remaining is unchecked and (self._checks_memory or self._state.deadline is not None):
                 remaining = self._add_checks(unchecked)
@@ -284,9 +285,9 @@ class Executor:
                         size = result.nbytes
                         if size > counted_size or not size:
                             memory.add(result)
-                        is_large = size > counted_size and size > large
+                            is_large |= size > large
                     else:
-                        is_large = self._store_and_count(values, outputs, result)
+                        is_large |= self._store_and_count(values, outputs, result)
                     for slot in frees:
                         values[slot] = None
                     if is_large and not self._checks_memory:

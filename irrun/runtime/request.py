@@ -217,16 +217,19 @@ class InferRequest:
         compiled, memory = self._compiled, self._state.memory
         shared = {id(value) for value in (*arguments, *self._state.variables.values.values())}
         owned: list[Array] = []
+        unchecked, large = 0, memory.large
         memory.sources += [(results, None), (owned, None)]
         try:
             for result in results:
-                if _is_private(result, shared):
-                    owned.append(result)
-                else:
-                    memory.check(result.nbytes)
-                    owned.append(np.array(result))
+                if not _is_private(result, shared):
+                    unchecked += result.nbytes
+                    if unchecked > large:
+                        memory.check(result.nbytes)
+                        unchecked = 0
                     memory.used += result.nbytes
-                shared.add(id(owned[-1]))
+                    result = np.array(result)
+                owned.append(result)
+                shared.add(id(result))
         except MemoryError:
             sizes = ", ".join(f"{spec}: {r.nbytes}" for spec, r in zip(compiled.outputs, results, strict=True))
             raise ExecutionError(

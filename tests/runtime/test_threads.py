@@ -99,7 +99,7 @@ def test_blas_uses_one_thread_during_a_run_and_its_own_number_afterwards():
 
 def test_blas_is_limited_when_only_threadpoolctl_finds_it(monkeypatch):
     monkeypatch.setattr(threads, "_blas", threads._BlasLibrary())
-    monkeypatch.setattr("ctypes.CDLL", None)
+    monkeypatch.setattr("irrun.blas._load_numpy_library", None)
     with threadpool_limits(2, user_api="blas"):
         before = get_blas_counts()
         with use_threads(1):
@@ -124,7 +124,7 @@ def test_overlapping_runs_restore_the_threads_of_blas():
 
 def test_runs_without_a_known_blas_library_work(monkeypatch):
     monkeypatch.setattr(threads, "_blas", threads._BlasLibrary())
-    monkeypatch.setattr("ctypes.CDLL", None)
+    monkeypatch.setattr("irrun.blas._load_numpy_library", None)
     monkeypatch.setattr("threadpoolctl.ThreadpoolController", None)
     with use_threads(2):
         assert multiply_matrices(np.eye(2), np.eye(2)).tolist() == np.eye(2).tolist()
