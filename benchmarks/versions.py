@@ -61,7 +61,8 @@ class Worker:
 
     def __init__(self, checkout: Path, clock: str, threads: int) -> None:
         counts = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
-        cache = checkout / ".cache-of-versions"  # kernels of one version are of no use to another
+        # Kernels of one version are of no use to another, and old versions do not know their own.
+        cache = Path(tempfile.gettempdir(), f"irrun-kernels-{checkout.name}")
         environment = {**os.environ, **counts, "PYTHONPATH": str(checkout), "CLOCK": clock}
         environment.setdefault("IRRUN_CACHE_DIR", str(cache))
         self.threads = threads
