@@ -121,13 +121,23 @@ def load_sample(path: str, row: int | None, tensor: TensorSpec, image: ImageOpti
     return value[np.newaxis] if rank is None or value.ndim < rank else value
 
 
-@functools.lru_cache(maxsize=8)
 def open_array(path: str) -> Any:
     """Return the array in a .npy or .zarr file. Its elements are read when they are used.
 
     Raises:
         InputError: The file cannot be read.
     """
+    file = path if path.endswith(".npy") else os.path.join(path, "zarr.json")
+    try:
+        status = os.stat(file)
+    except OSError:
+        return _open_array(path, ())  # reports what is wrong
+    return _open_array(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+@functools.lru_cache(maxsize=8)
+def _open_array(path: str, version: tuple[int, ...]) -> Any:
+    """Return the array in a file, of which `version` differs if it is replaced: processes serve several runs."""
     try:
         if path.endswith(".npy"):
             with open(path, "rb") as file:

@@ -34,7 +34,6 @@ def picky(data):
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    samples.open_array.cache_clear()
     return tmp_path
 
 
@@ -199,7 +198,6 @@ def test_chunks_write_results_and_their_record(folder):
     assert (text["count"], text["ragged"], list(text["errors"])) == (2, [16], ["17"])
     # Only errors are tried again.
     np.save("x.npy", np.float32([[i, 50] for i in range(18)]))
-    samples.open_array.cache_clear()
     record = workers.run_chunk(job, outputs, 1, record)
     assert (record.count, record.errors, record.ragged) == (2, {}, [16, 17])
     np.testing.assert_array_equal(zarr.open_group(job.output, mode="r")["layer1"][16:], [[17, 17], [18, 51]])
@@ -457,3 +455,22 @@ def test_errors_of_tasks_are_translated(error, kind, message):
 
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         _get_result(Future(), "rows 0 to 3")
+
+
+@pytest.mark.parametrize("kind", ["npy", "zarr"])
+def test_files_that_are_replaced_between_runs_are_read_again(kind, folder):
+    """Processes of a cluster serve several runs, and so do programs."""
+
+    def save(values):
+        if kind == "npy":
+            np.save("new.npy", values)
+            Path("new.npy").replace("x.npy")
+        else:
+            pytest.importorskip("zarr").save_array("x.zarr", values, overwrite=True)
+
+    path = str(folder / f"x.{kind}")
+    for values in (np.zeros((2, 3), np.float32), np.ones((2, 3), np.float32), np.ones((5, 3), np.float32)):
+        save(values)
+        assert find_source(path).count == len(values)
+        np.testing.assert_array_equal(samples.open_array(path)[1], values[1])
+        assert samples.open_array(path) is samples.open_array(path)
