@@ -34,7 +34,7 @@ def check(folder, type, version, data, values, *, constants=(), dynamic=False, o
         data: Its attributes as text.
         values: Its inputs; None for one that is missing.
         constants: Positions of inputs that are constants.
-        dynamic: Whether the dimensions of the other inputs are dynamic.
+        dynamic: Whether the dimensions of the other inputs are dynamic, or the positions of inputs with dynamic ones.
         outputs: The number of its outputs.
         rtol: The relative tolerance.
     """
@@ -47,7 +47,7 @@ def check(folder, type, version, data, values, *, constants=(), dynamic=False, o
             layers.append(layer(i, "Const", data=f'{text} size="{value.nbytes}"', outputs=[port(0, shape)]))
             weights += value.tobytes()
         else:
-            shape = ["?"] * value.ndim if dynamic else shape
+            shape = ["?"] * value.ndim if dynamic is True or (dynamic and i in dynamic) else shape
             text = f'element_type="{kind}" shape="{",".join(map(str, shape))}"'
             layers.append(layer(i, "Parameter", data=text, outputs=[port(0, shape)]))
             parameters.append(value)
@@ -58,7 +58,7 @@ def check(folder, type, version, data, values, *, constants=(), dynamic=False, o
         layers.append(layer(200 + p, "Result", inputs=[port(0)]))
         edges.append((100, p, 200 + p, 0))
     model = irrun.read_model(write(folder, net(layers, edges), weights))
-    results = irrun.compile_model(model)(parameters)
+    results = irrun.compile_model(model, precision="declared")(parameters)
     irrun.export_onnx(model, folder / "model.onnx")
     exported = onnx.load(str(folder / "model.onnx"))
     for i, found in enumerate(run_exported(folder / "model.onnx", parameters)):

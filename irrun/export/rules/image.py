@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -196,38 +197,56 @@ def _resize_dynamically(
 ) -> Value:
     """Resize data of dynamic shape with ONNX's Resize, which agrees in most modes."""
     mode, coordinates = site.mode, site.coordinate_transformation_mode
-    nearest = {"simple": "floor"}.get(site.nearest_mode, site.nearest_mode)
     if mode.endswith("_pillow") or (mode == "linear" and site.antialias):
         raise UnsupportedError(f"mode {mode} with a dynamic shape")
     if coordinates == "tf_half_pixel_for_nn" and mode == "nearest":
         raise UnsupportedError("tf_half_pixel_for_nn with a dynamic shape")
-    rank = data.rank or 0
-    present = {axis: i for i, axis in enumerate(axes)}
-    given = sizes if sizes is not None else scales
-    assert given is not None
     if sizes is not None:
-        entries = [
-            slice_axis(flatten(given), present[i], present[i] + 1) if i in present else get_dimension(data, i)
-            for i in range(rank)
-        ]
-        scale_input, size_input = None, concat(entries)
+        sizes = flatten(sizes)
     else:
-        flat = reshape(cast(given, "f32"), [-1])
-        entries = [
-            slice_axis(flat, present[i], present[i] + 1) if i in present else constant(np.ones(1, F32))
-            for i in range(rank)
-        ]
-        scale_input, size_input = concat(entries) + 1e-6, None
+        assert scales is not None
+        scales = _nudge(reshape(cast(scales, "f32"), [-1]), data, axes)
     target = data.type
-    wide = data if target.name in ("f32", "f16") or mode == "nearest" else cast(data, "f32")
-    method = {"nearest": "nearest", "cubic": "cubic"}.get(mode, "linear")
-    result = op(
-        "Resize", wide, None, scale_input, size_input, mode=method,
-        coordinate_transformation_mode="half_pixel" if coordinates == "tf_half_pixel_for_nn" else coordinates,
-        nearest_mode=nearest if mode == "nearest" else None,
-        cubic_coeff_a=float(site.cube_coeff) if mode == "cubic" else None,
-    )  # fmt: skip
-    return result if mode == "nearest" else _round_result(result, target, is_rounded=mode == "linear")
+    attributes: dict[str, Any] = {
+        "mode": "linear" if mode == "linear_onnx" else mode,
+        "coordinate_transformation_mode": "half_pixel" if coordinates == "tf_half_pixel_for_nn" else coordinates,
+    }
+    if mode == "nearest":
+        if site.nearest_mode == "simple":
+            return _resize_each_axis(data, axes, sizes, scales, attributes)
+        return op("Resize", data, None, scales, sizes, axes=axes, nearest_mode=site.nearest_mode, **attributes)
+    if mode == "cubic":
+        attributes["cubic_coeff_a"] = float(site.cube_coeff)
+    wide = data if target.name in ("f32", "f16") else cast(data, "f32")
+    result = op("Resize", wide, None, scales, sizes, axes=axes, **attributes)
+    return _round_result(result, target, is_rounded=mode == "linear")
+
+
+def _resize_each_axis(
+    data: Value, axes: Sequence[int], sizes: Value | None, scales: Value | None, attributes: Mapping[str, Any]
+) -> Value:
+    """Take the nearest elements, rounding positions up along axes that become shorter and down along others."""
+    for i, axis in enumerate(axes):
+        scale, size = (None if v is None else slice_axis(v, i, i + 1) for v in (scales, sizes))
+        if size is not None:
+            is_shorter = size < get_dimension(data, axis)
+        else:
+            assert scale is not None
+            is_shorter = scale < 1.0
+        up, down = (
+            op("Resize", data, None, scale, size, axes=[axis], nearest_mode=nearest, **attributes)
+            for nearest in ("ceil", "floor")
+        )
+        data = where(is_shorter, up, down)
+    return data
+
+
+def _nudge(scales: Value, data: Value, axes: Sequence[int]) -> Value:
+    """Add 1e-6 to the scales of axes whose new length, rounded down, would otherwise be too small by one."""
+    lengths = cast(concat([get_dimension(data, axis) for axis in axes]), "f32")
+    greater = scales + 1e-6
+    is_enough = op("Equal", op("Floor", lengths * scales), op("Floor", lengths * greater))
+    return where(is_enough, scales, greater)
 
 
 @exports("GridSample-9")

@@ -84,8 +84,11 @@ def _transpose_dynamically(site: Site) -> Value:
     """Permute axes in a variable order, by gathering elements at their positions."""
     data = site[0]
     shape = op("Shape", data, result="i64")
-    rank = op("Size", shape, result="i64")
-    axes = op("Range", constant(0), rank, constant(1))
+    if data.rank is None:
+        rank = op("Size", shape, result="i64")
+        axes = op("Range", constant(0), rank, constant(1))
+    else:
+        rank, axes = constant(data.rank), constant(np.arange(data.rank))
     order = slice_axis(concat([flatten(site[1]), rank - axes - 1]), 0, rank)  # an empty order reverses the axes
     # The distance between neighbors along an axis is the product of the dimensions after it.
     is_after = unsqueeze(axes, [1]) < unsqueeze(axes, [0])

@@ -363,8 +363,15 @@ def _average_dynamically(site: Site, data: Value, kernel: Sequence[int], target:
     if site.exclude_pad or not (declared or site.auto_pad in ("same_upper", "same_lower")):
         shape = concat([constant([1, 1]), op("Shape", data, result="i64", start=2)])
         ones = op("Pad", expand(constant(1, data.type), shape), amounts)
-        means = means / op("Max", op("AveragePool", ones, **attributes), constant(1e-30, data.type))
+        means = _divide_means(means, op("AveragePool", ones, **attributes), kernel, target)
     return _round_mean(crop(means), target)
+
+
+def _divide_means(means: Value, shares: Value, kernel: Sequence[int], target: ElementType) -> Value:
+    """Divide means over whole windows by the shares of elements that count. Sums of integers are divided exactly."""
+    if target.is_integer:
+        means, shares = (op("Round", value * float(math.prod(kernel))) for value in (means, shares))
+    return means / op("Max", shares, constant(1e-30, means.type))
 
 
 def _divide_sums(
@@ -382,7 +389,7 @@ def _divide_sums(
     }  # fmt: skip
     means = op("AveragePool", sums, **attributes)
     shares = op("AveragePool", constant(ones.astype(data.type.dtype)), **attributes)
-    return cast(means / op("Max", shares, constant(1e-30, data.type)), target)
+    return _round_mean(_divide_means(means, shares, kernel, target), target)
 
 
 def _get_adaptive_windows(size: int, count: int) -> tuple[Array, Array]:
