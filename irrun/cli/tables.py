@@ -242,8 +242,6 @@ def arrange_columns(extents: Sequence[tuple[int, Sequence[int]]], available: int
         room = available - GAP * (count - 1)
         widths = [natural for natural, _ in extents[:count]]
         for stage in range(max(len(limits) for _, limits in extents)):
-            if sum(widths) <= room:
-                return widths
             floors = [min(w, x[min(stage, len(x) - 1)]) for w, (_, x) in zip(widths, extents, strict=False)]
             limit = max(widths)
             while sum(widths) > room and limit > min(floors):

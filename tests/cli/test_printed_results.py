@@ -8,6 +8,7 @@ import signal
 import threading
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -295,6 +296,41 @@ def test_speed_of_generation(count, speed, expected, monkeypatch):
     result = GeneratedText.__new__(GeneratedText)
     vars(result).update(tokens=[0] * count, first_seconds=0.25)
     assert _describe_speed(result) == expected
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_json_of_generated_texts_has_a_finding_only_on_request(check, capsys, monkeypatch):
+    """The finding of a check is null if all values are finite."""
+
+    class Generator:
+        model = None
+        config = SimpleNamespace(max_new_tokens=1, max_length=None, num_beams=1, num_return_sequences=1)
+        config.replace = lambda values: Generator.config
+
+        def __init__(self, folder, **settings):
+            pass
+
+        def generate(self, prompt, config, streamer, observers):
+            assert streamer is None
+            assert len(observers) == check
+            return SimpleNamespace(text=prompt, alternatives=[], tokens_per_second=2.0)
+
+    class Check:
+        finding = None
+
+        def __init__(self, model):
+            pass
+
+        def restart(self):
+            pass
+
+    monkeypatch.setattr("irrun.generation.TextGenerator", Generator)
+    monkeypatch.setattr("irrun.generation.token_observers.TokenCheck", Check)
+    code, out, err = call(capsys, "generate", "f", "a", "b", "--json", *["--check"] * check)
+    assert (code, err) == (0, "")
+    texts = json.loads(out)
+    assert [text["text"] for text in texts] == ["a", "b"]
+    assert [text.get("finding", "none") for text in texts] == [None if check else "none"] * 2
 
 
 # diff

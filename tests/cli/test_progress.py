@@ -151,6 +151,7 @@ def test_line_is_erased_with_the_context_of_its_command(monkeypatch):
     with contextlib.suppress(SystemExit):
         command.main([])
     assert terminal.read_lines() == ["Error: failed", ""]
+    assert sys.stdout is sys.stderr is terminal
 
 
 @pytest.mark.parametrize(("name", "value"), [("TERM", "dumb"), ("NO_COLOR", "1"), ("stderr", ""), ("no stderr", "")])
