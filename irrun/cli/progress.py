@@ -127,15 +127,18 @@ class ProgressLine:
         with self._lock:
             if self._closed.is_set() or self._stands_in_text or text == self._drawn:
                 return
-            if not text:
+            if text:
+                self._show(text)
+            else:
                 self._erase()
-                return
-            if not self._guards:
-                self._guard_streams()
-            padding = " " * (measure_width(self._drawn) - measure_width(text))
-            self._stream.write(f"\r{text}{padding}")
-            self._stream.flush()
-            self._drawn = text
+
+    def _show(self, text: str) -> None:
+        if not self._guards:
+            self._guard_streams()
+        padding = " " * (measure_width(self._drawn) - measure_width(text))
+        self._stream.write(f"\r{text}{padding}")
+        self._stream.flush()
+        self._drawn = text
 
     def _erase(self) -> None:
         if self._drawn:
