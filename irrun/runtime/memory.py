@@ -214,14 +214,18 @@ def _count_einsum(equation: str, arrays: Sequence[Array | _Described]) -> int:
     """Return a bound of the elements of the result: the product of the longest axis of each label."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     lengths: dict[str, int] = {}
-    ellipsis = 1
+    hidden_shapes: list[tuple[int, ...]] = []
     for term, array in zip(left.split(","), arrays, strict=False):
         labels = term.replace("...", "")
         before = len(term.partition("...")[0]) if "..." in term else len(labels)
         hidden = max(array.ndim - len(labels), 0)
         shape = array.shape[:before] + array.shape[before + hidden :]
-        ellipsis = max(ellipsis, math.prod(array.shape[before : before + hidden]))
+        hidden_shapes.append(array.shape[before : before + hidden])
         for label, length in zip(labels, shape, strict=False):
             lengths[label] = max(lengths.get(label, 1), length)
     labels = right.replace("...", "") if arrow else "".join(lengths)
+    try:
+        ellipsis = math.prod(get_broadcast_shape(*hidden_shapes))
+    except ValueError:  # which the kernel reports
+        return 0
     return ellipsis * math.prod(lengths.get(label, 1) for label in labels)

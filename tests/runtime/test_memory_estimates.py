@@ -1,0 +1,129 @@
+"""Estimates of the elements of results, and guards of large ones, against their definitions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from ir_text import layer, net, port, write
+
+import irrun
+from irrun.element_types import ElementType
+from irrun.runtime.memory import _count_broadcast, _count_einsum, _count_product, _Described, _get_width, _make_guard
+
+
+def describe(*shape, dtype=np.float32):
+    return _Described(tuple(shape), np.dtype(dtype))
+
+
+def test_described_arrays_have_the_sizes_of_arrays():
+    for shape, dtype in (((), np.int8), ((3,), np.float64), ((2, 0, 4), np.float32), ((2, 3, 4), np.float16)):
+        described, array = describe(*shape, dtype=dtype), np.zeros(shape, dtype)
+        for name in ("shape", "dtype", "ndim", "size", "itemsize"):
+            assert getattr(described, name) == getattr(array, name)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "expected"),
+    [
+        ("ij,jk->ik", [(2, 3), (3, 5)], 10),
+        (" ij , jk -> ki", [(2, 3), (3, 5)], 10),
+        ("ij,jk", [(2, 3), (3, 5)], 30),  # a bound: all labels
+        ("ij,jk->ik", [(2, 3), (1, 5)], 10),
+        ("ij,jk->ijk", [(2, 1), (3, 5)], 30),
+        ("ii->i", [(4, 4)], 4),
+        ("ij->", [(2, 3)], 1),
+        ("i,j,k->kij", [(2,), (3,), (5,)], 30),
+        ("...->...", [(2, 3)], 6),
+        ("...ij,...jk->...ik", [(7, 2, 3), (7, 3, 5)], 70),
+        ("...ij,...jk->...ik", [(7, 1, 2, 3), (4, 3, 5)], 280),  # axes of the ellipsis are broadcast
+        ("...ij,jk->...ik", [(7, 4, 2, 3), (3, 5)], 280),
+        ("i...,j...->ij...", [(2, 5), (3, 5)], 30),
+        ("a...b,b->a...", [(2, 3, 4, 5), (5,)], 24),
+        ("...i,...i->...", [(2, 3), (5, 3)], 0),  # does not fit
+    ],
+)
+def test_results_of_einsum_are_counted(equation, shapes, expected):
+    assert _count_einsum(equation, [describe(*shape) for shape in shapes]) == expected
+
+
+def test_products_of_matrices_are_counted():
+    shapes = [(), (3,), (2, 3), (3, 2), (1, 2, 3), (4, 3, 3), (5, 1, 3, 3), (0, 3)]
+    for a, b, transpose_a, transpose_b in itertools.product(shapes, shapes, (False, True), (False, True)):
+        attributes = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+        x, y = np.zeros(a), np.zeros(b)
+        x = x.swapaxes(-1, -2) if transpose_a and x.ndim > 1 else x
+        y = y.swapaxes(-1, -2) if transpose_b and y.ndim > 1 else y
+        try:
+            expected = np.matmul(x, y).size
+        except ValueError:
+            continue  # the kernel reports what does not fit
+        instruction = SimpleNamespace(attributes=attributes)
+        assert _count_product(instruction, [describe(*a), describe(*b)]) == expected, (a, b)  # type: ignore[arg-type]
+    instruction = SimpleNamespace(attributes={})
+    for arrays in ([describe(2, 3)], [describe(), describe(2, 3)], [describe(2, 3), describe()]):
+        assert _count_product(instruction, arrays) == 0  # type: ignore[arg-type]
+    assert _count_product(instruction, [describe(2, 1, 3), describe(5, 3, 1)]) == 0  # type: ignore[arg-type]
+
+
+def test_elementwise_results_are_counted():
+    assert _count_broadcast([describe(2, 1, 3), describe(4, 1)]) == 24
+    assert _count_broadcast([describe(2, 3)]) == 6
+    assert _count_broadcast([describe(2, 3, 4), describe(3)]) == 24  # axes from the start
+    assert _count_broadcast([describe(3), describe(2, 3, 4)]) == 24
+
+
+@pytest.mark.parametrize(
+    ("attributes", "types", "dtypes", "expected"),
+    [
+        ({"destination_type": ElementType.parse("f64")}, "same", [np.float32], 8),
+        ({"destination_type": ElementType.parse("i8")}, "same", [np.float32], 1),
+        ({}, ("boolean",), [np.float64], 1),
+        ({}, "same", [np.float64, np.float32], 8),
+        ({}, "same", [np.int8], 1),
+        ({}, "same", [np.float16], 4),  # computed in f32
+        ({}, "same", [ml_dtypes.bfloat16, np.int8], 4),
+        ({}, "same", [np.int16, np.int64], 8),
+    ],
+)
+def test_widths_of_elements(attributes, types, dtypes, expected):
+    instruction = SimpleNamespace(attributes=attributes, operation=SimpleNamespace(output_types=types))
+    assert _get_width(instruction, [describe(2, dtype=dtype) for dtype in dtypes]) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("count", "factor"), [(0, 3), (1, 1), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2)])
+def test_guards_check_products_of_sizes_beyond_a_maximum(count, factor):
+    maximum = 24
+    checked = []
+    slots = [4, 1, 2][:count]
+    guard = _make_guard(slots, factor, maximum, checked.append)
+    for sizes in itertools.product((0, 1, 2, 3, 4, 6, 8, 9, 12, 24, 25), repeat=count):
+        values = [None] * 5
+        for slot, size in zip(slots, sizes, strict=True):
+            values[slot] = np.zeros(size)
+        checked.clear()
+        guard(values)
+        product = factor * math.prod(sizes)
+        assert bool(checked) is (product > maximum or not product), sizes
+        assert all(found is values for found in checked)
+
+
+def test_broadcast_results_of_einsum_are_refused_before_they_are_computed(tmp_path):
+    parameters = [((700, 1, 2, 3), 0), ((400, 3, 5), 1)]
+    layers = [
+        layer(i, "Parameter", data=f'shape="{",".join(map(str, s))}" element_type="f32"', outputs=[port(0, s, "FP32")])
+        for s, i in parameters
+    ]
+    data = 'equation="...ij,...jk->...ik"'
+    layers.append(layer(2, "Einsum", "opset7", data, [port(0), port(1)], [port(2, (700, 400, 2, 5), "FP32")]))
+    path = write(
+        tmp_path, net([*layers, layer(3, "Result", inputs=[port(0)])], [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)])
+    )
+    inputs = [np.ones(shape, np.float32) for shape, _ in parameters]
+    with pytest.raises(irrun.InputError, match=r"the run would take 10\.7 MiB, 0 MiB of which are in use"):
+        irrun.compile_model(path, jit=False, memory="2M")(inputs)
+    assert irrun.compile_model(path, jit=False, memory="20M")(inputs)[0].shape == (700, 400, 2, 5)
