@@ -10,6 +10,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.ir.constant import Constant
 from irrun.openvino.element_type import Type, to_element_type
+from irrun.openvino.getters import from_getter
 from irrun.openvino.shape import Strides
 from irrun.openvino.tensor import Tensor
 
@@ -60,15 +61,12 @@ class ConstantValue:
         values = self._get_constant().to_array()
         return values.view(np.uint8) if values.dtype.fields else values
 
-    @property
-    def tensor_view(self) -> Tensor:
-        """The value as a tensor."""
-        return self.get_tensor_view()
-
     def get_tensor_view(self) -> Tensor:
         """Return the value as a tensor."""
         constant = self._get_constant()
         return Tensor._from_values(constant.to_array(), constant.element_type)
+
+    tensor_view = from_getter(get_tensor_view)
 
     def get_byte_size(self) -> int:
         """Return the size in bytes."""

@@ -13,6 +13,7 @@ import numpy as np
 from irrun.errors import IrrunError
 from irrun.openvino.compiled_model import CompiledModel
 from irrun.openvino.config import CONFIG_PROPERTIES, Config, get_device_property, parse_device
+from irrun.openvino.getters import from_getter
 from irrun.openvino.model import Model
 from irrun.openvino.old_types import use_old_types
 from irrun.openvino.tensor import Tensor
@@ -153,14 +154,11 @@ class Core:
 
     # -- devices
 
-    @property
-    def available_devices(self) -> list[str]:
-        """The devices: only "CPU"."""
-        return ["CPU"]
-
     def get_available_devices(self) -> list[str]:
         """Return the devices: only "CPU"."""
         return ["CPU"]
+
+    available_devices = from_getter(get_available_devices)
 
     def get_versions(self, device_name: str) -> dict[str, Version]:
         """Return the version of a device by its name."""

@@ -6,6 +6,7 @@ from operator import index
 from typing import Any
 
 from irrun import shapes
+from irrun.openvino.getters import from_getter
 
 __all__ = ["LARGEST", "Dimension", "Rank", "Symbol", "parse_dimension"]
 
@@ -80,16 +81,6 @@ class Dimension:
         """Whether the length is unknown."""
         return self._value.is_dynamic
 
-    @property
-    def min_length(self) -> int:
-        """The lower bound."""
-        return self._value.min_length
-
-    @property
-    def max_length(self) -> int:
-        """The upper bound; -1 if it is unbounded."""
-        return self._value.max_length
-
     def get_length(self) -> int:
         """Return the length.
 
@@ -102,11 +93,15 @@ class Dimension:
 
     def get_min_length(self) -> int:
         """Return the lower bound."""
-        return self.min_length
+        return self._value.min_length
+
+    min_length = from_getter(get_min_length)
 
     def get_max_length(self) -> int:
         """Return the upper bound; -1 if it is unbounded."""
-        return self.max_length
+        return self._value.max_length
+
+    max_length = from_getter(get_max_length)
 
     def compatible(self, dim: Dimension) -> bool:
         """Return whether some length is within the bounds of both dimensions."""

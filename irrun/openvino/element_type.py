@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
+from irrun.openvino.getters import from_getter
 
 __all__ = ["Type", "to_element_type", "to_type"]
 
@@ -162,10 +163,7 @@ class Type:
         """Return the name, such as "f32"."""
         return self._name
 
-    @property
-    def type_name(self) -> str:
-        """The name, such as "f32"."""
-        return self._name
+    type_name = from_getter(get_type_name)
 
     def to_dtype(self) -> np.dtype[Any]:
         """Return the NumPy type of tensor data: an integer type for element types unknown to NumPy.
@@ -194,47 +192,32 @@ class Type:
         """Return whether the type is a floating-point type."""
         return self._element_type is not None and self._element_type.is_float and self._name != "nf4"
 
+    real = from_getter(is_real)
+
     def is_integral(self) -> bool:
         """Return whether the type is not a floating-point type."""
         return not self.is_real()
 
+    integral = from_getter(is_integral)
+
     def is_integral_number(self) -> bool:
         """Return whether the type is an integer type; boolean is not."""
         return self.is_integral() and self._name != "boolean"
+
+    integral_number = from_getter(is_integral_number)
 
     def is_signed(self) -> bool:
         """Return whether the type has negative values."""
         element_type = self._element_type
         return element_type is not None and element_type.kind in ("float", "int", "boolean") and self._name != "nf4"
 
+    signed = from_getter(is_signed)
+
     def is_quantized(self) -> bool:
         """Return whether the type is one that quantized tensors have."""
         return self._name in _QUANTIZED
 
-    @property
-    def real(self) -> bool:
-        """Whether the type is a floating-point type."""
-        return self.is_real()
-
-    @property
-    def integral(self) -> bool:
-        """Whether the type is not a floating-point type."""
-        return self.is_integral()
-
-    @property
-    def integral_number(self) -> bool:
-        """Whether the type is an integer type; boolean is not."""
-        return self.is_integral_number()
-
-    @property
-    def signed(self) -> bool:
-        """Whether the type has negative values."""
-        return self.is_signed()
-
-    @property
-    def quantized(self) -> bool:
-        """Whether the type is one that quantized tensors have."""
-        return self.is_quantized()
+    quantized = from_getter(is_quantized)
 
     def get_bitwidth(self) -> int:
         """Return the width of an element in bits."""
@@ -242,19 +225,13 @@ class Type:
             return 0
         return _STRING_SIZE * 8 if self._name == "string" else self._element_type.bits
 
+    bitwidth = from_getter(get_bitwidth)
+
     def get_size(self) -> int:
         """Return the width of an element in bytes, rounded up."""
         return (self.get_bitwidth() + 7) // 8
 
-    @property
-    def bitwidth(self) -> int:
-        """The width of an element in bits."""
-        return self.get_bitwidth()
-
-    @property
-    def size(self) -> int:
-        """The width of an element in bytes, rounded up."""
-        return self.get_size()
+    size = from_getter(get_size)
 
     def compatible(self, other: Type) -> bool:
         """Return whether the types are equal or one of them is dynamic."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from irrun.errors import IrrunError
 from irrun.forks import renew_in_children
+from irrun.openvino.getters import from_getter
 from irrun.openvino.input_conversion import convert_value, iterate_inputs
 from irrun.openvino.node import ConstOutput, Output
 from irrun.openvino.request_parts import ProfilingInfo as ProfilingInfo
@@ -271,10 +272,7 @@ class InferRequest:
         """Return the time that each layer took in the last run, if profiling is enabled."""
         return list(self._profile)
 
-    @property
-    def profiling_info(self) -> list[ProfilingInfo]:
-        """The time that each layer took in the last run, if profiling is enabled."""
-        return list(self._profile)
+    profiling_info = from_getter(get_profiling_info)
 
     def get_compiled_model(self) -> Any:
         """Return the compiled model."""

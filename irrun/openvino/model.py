@@ -12,6 +12,7 @@ from irrun.ir.weights import Weights
 from irrun.openvino import graph_conversion
 from irrun.openvino.element_type import to_element_type, to_type
 from irrun.openvino.errors import translate_errors
+from irrun.openvino.getters import from_getter
 from irrun.openvino.inference import infer_node
 from irrun.openvino.model_ports import ModelPorts, find_node
 from irrun.openvino.named import Named
@@ -155,10 +156,7 @@ class Model(Named, ModelPorts):
         found.update((variable.get_id(), variable) for variable in self._variables)
         return list(found.values())
 
-    @property
-    def variables(self) -> list[Variable]:
-        """The variables."""
-        return self.get_variables()
+    variables = from_getter(get_variables)
 
     def get_variable_by_id(self, variable_id: str) -> Variable | None:
         """Return the variable of a name, or None."""
@@ -252,14 +250,11 @@ class Model(Named, ModelPorts):
         Output(self._parameters[parameter_index], 0).replace(Output(parameter, 0))
         self._parameters[parameter_index] = parameter
 
-    @property
-    def dynamic(self) -> bool:
-        """Whether the shape of an input or output is dynamic."""
-        return self.is_dynamic()
-
     def is_dynamic(self) -> bool:
         """Return whether the shape of a value in the graph is dynamic."""
         return any(port.partial_shape.is_dynamic for port in (*self.inputs, *self.outputs))
+
+    dynamic = from_getter(is_dynamic)
 
     @translate_errors
     def reshape(self, partial_shape: Any, variables_shapes: Mapping[str, Any] | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from irrun.ir.model import Model as IrModel
 from irrun.openvino.element_type import Type
+from irrun.openvino.getters import from_getter
 from irrun.openvino.node import ConstOutput, Node, Output
 from irrun.openvino.shape import PartialShape, Shape
 
@@ -58,28 +59,17 @@ class ModelPorts:
         port: Output = find_port(self.outputs, index if tensor_name is None else tensor_name, "Output", "output()")
         return port
 
-    @property
-    def parameters(self) -> list[Node]:
-        """The Parameters."""
-        return list(self._parameters)
-
     def get_parameters(self) -> list[Node]:
         """Return the Parameters."""
         return list(self._parameters)
 
-    @property
-    def results(self) -> list[Node]:
-        """The Results."""
-        return list(self._results)
+    parameters = from_getter(get_parameters)
 
     def get_results(self) -> list[Node]:
         """Return the Results."""
         return list(self._results)
 
-    @property
-    def result(self) -> Node:
-        """The only Result."""
-        return self.get_result()
+    results = from_getter(get_results)
 
     def get_result(self) -> Node:
         """Return the only Result.
@@ -91,14 +81,13 @@ class ModelPorts:
             raise RuntimeError("Model has more than one result")
         return self._results[0]
 
-    @property
-    def sinks(self) -> list[Node]:
-        """The Assigns."""
-        return list(self._sinks)
+    result = from_getter(get_result)
 
     def get_sinks(self) -> list[Node]:
         """Return the Assigns."""
         return list(self._sinks)
+
+    sinks = from_getter(get_sinks)
 
     def get_output_size(self) -> int:
         """Return the number of outputs."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from irrun.openvino.getters import from_getter
+
 __all__ = ["Named"]
 
 
@@ -11,23 +13,11 @@ class Named:
     _name: str
     _friendly_name: str | None
 
-    @property
-    def name(self) -> str:
-        """The unique name."""
-        return self._name
-
     def get_name(self) -> str:
         """Return the unique name."""
         return self._name
 
-    @property
-    def friendly_name(self) -> str:
-        """The name that the user or the file chose."""
-        return self.get_friendly_name()
-
-    @friendly_name.setter
-    def friendly_name(self, name: str) -> None:
-        self.set_friendly_name(name)
+    name = from_getter(get_name)
 
     def get_friendly_name(self) -> str:
         """Return the name that the user or the file chose."""
@@ -36,3 +26,5 @@ class Named:
     def set_friendly_name(self, name: str) -> None:
         """Set the friendly name."""
         self._friendly_name = name
+
+    friendly_name = from_getter(get_friendly_name, set_friendly_name)

@@ -11,6 +11,7 @@ from irrun.errors import IrrunError
 from irrun.openvino.attributes import convert_attributes, get_attributes
 from irrun.openvino.constant_value import ConstantValue, to_constant
 from irrun.openvino.element_type import Type, to_element_type
+from irrun.openvino.getters import from_getter
 from irrun.openvino.inference import compute_node, infer_node
 from irrun.openvino.layout import Layout, to_layout
 from irrun.openvino.ports import ConstOutput as ConstOutput
@@ -67,23 +68,17 @@ class Node(ConstantValue, NodeData):
         """Return type and opset."""
         return DiscreteTypeInfo(self._type, self._version)
 
-    @property
-    def type_info(self) -> DiscreteTypeInfo:
-        """Type and opset."""
-        return self.get_type_info()
+    type_info = from_getter(get_type_info)
 
     def get_instance_id(self) -> int:
         """Return the number of the node in this process."""
         return self._id
 
-    @property
-    def rt_info(self) -> RTMap:
-        """Runtime information."""
-        return RTMap(self._rt_info)
-
     def get_rt_info(self) -> RTMap:
         """Return runtime information."""
-        return self.rt_info
+        return RTMap(self._rt_info)
+
+    rt_info = from_getter(get_rt_info)
 
     def set_rt_info(self, value: Any, key: str) -> None:
         """Set runtime information."""
@@ -192,44 +187,27 @@ class Node(ConstantValue, NodeData):
         """Return the element type of the only output."""
         return self._get_only_output().element_type
 
-    @property
-    def element_type(self) -> Type:
-        """The element type of the only output."""
-        return self.get_element_type()
-
-    @element_type.setter
-    def element_type(self, element_type: Any) -> None:
-        self.set_element_type(element_type)
-
     def set_element_type(self, element_type: Any) -> None:
         """Set the element type of a Parameter."""
         self._declare(to_element_type(element_type), self._ports[0].shape)
 
+    element_type = from_getter(get_element_type, set_element_type)
+
     def get_shape(self) -> Shape:
         """Return the static shape of the only output."""
-        return self.shape
-
-    @property
-    def shape(self) -> Shape:
-        """The static shape of the only output."""
         return self._get_only_output().shape
 
-    @property
-    def partial_shape(self) -> PartialShape:
-        """The shape of the only output."""
-        return self._get_only_output().partial_shape
-
-    @partial_shape.setter
-    def partial_shape(self, shape: Any) -> None:
-        self.set_partial_shape(shape)
+    shape = from_getter(get_shape)
 
     def get_partial_shape(self) -> PartialShape:
         """Return the shape of the only output."""
-        return self.partial_shape
+        return self._get_only_output().partial_shape
 
     def set_partial_shape(self, shape: Any) -> None:
         """Set the shape of a Parameter."""
         self._declare(self._ports[0].element_type, PartialShape(shape)._to_irrun())
+
+    partial_shape = from_getter(get_partial_shape, set_partial_shape)
 
     def _declare(self, element_type: ElementType | None, shape: shapes.PartialShape | None) -> None:
         """Set the declaration of a Parameter."""
@@ -238,22 +216,15 @@ class Node(ConstantValue, NodeData):
         self._attributes.pop("shape", None)
         self._attributes.pop("element_type", None)
 
-    @property
-    def layout(self) -> Layout:
-        """The layout of a Parameter or Result."""
-        return self._layout
-
-    @layout.setter
-    def layout(self, layout: Layout | str) -> None:
-        self._layout = to_layout(layout)
-
     def get_layout(self) -> Layout:
         """Return the layout of a Parameter or Result."""
         return self._layout
 
     def set_layout(self, layout: Layout | str) -> None:
         """Set the layout of a Parameter or Result."""
-        self.layout = to_layout(layout)
+        self._layout = to_layout(layout)
+
+    layout = from_getter(get_layout, set_layout)
 
     # -- editing and evaluation
 

@@ -13,6 +13,7 @@ from irrun.element_types import ElementType
 from irrun.ir.constant import Constant
 from irrun.ir.graph import Body
 from irrun.openvino.element_type import Type, to_type
+from irrun.openvino.getters import from_getter
 from irrun.openvino.layout import Layout
 from irrun.openvino.named import Named
 from irrun.openvino.runtime_info import RTMap
@@ -198,50 +199,29 @@ class _Port:
     def _data(self) -> PortData:
         raise NotImplementedError
 
-    @property
-    def node(self) -> Any:
-        """The node."""
-        return self._node
-
     def get_node(self) -> Any:
         """Return the node."""
         return self._node
 
-    @property
-    def index(self) -> int:
-        """The number of the port."""
-        return self._index
+    node = from_getter(get_node)
 
     def get_index(self) -> int:
         """Return the number of the port."""
         return self._index
 
-    @property
-    def element_type(self) -> Type:
-        """The element type."""
-        return to_type(self._data.element_type)
+    index = from_getter(get_index)
 
     def get_element_type(self) -> Type:
         """Return the element type."""
-        return self.element_type
+        return to_type(self._data.element_type)
 
-    @property
-    def partial_shape(self) -> PartialShape:
-        """The shape, which may be dynamic."""
-        return PartialShape._from_irrun(self._data.shape)
+    element_type = from_getter(get_element_type)
 
     def get_partial_shape(self) -> PartialShape:
         """Return the shape, which may be dynamic."""
-        return self.partial_shape
+        return PartialShape._from_irrun(self._data.shape)
 
-    @property
-    def shape(self) -> Shape:
-        """The static shape.
-
-        Raises:
-            RuntimeError: The shape is dynamic.
-        """
-        return self.partial_shape.to_shape()
+    partial_shape = from_getter(get_partial_shape)
 
     def get_shape(self) -> Shape:
         """Return the static shape.
@@ -249,16 +229,15 @@ class _Port:
         Raises:
             RuntimeError: The shape is dynamic.
         """
-        return self.shape
+        return self.partial_shape.to_shape()
 
-    @property
-    def rt_info(self) -> RTMap:
-        """Runtime information."""
-        return RTMap(self._data.rt_info)
+    shape = from_getter(get_shape)
 
     def get_rt_info(self) -> RTMap:
         """Return runtime information."""
-        return self.rt_info
+        return RTMap(self._data.rt_info)
+
+    rt_info = from_getter(get_rt_info)
 
     def set_rt_info(self, value: Any, key: str) -> None:
         """Set runtime information."""
@@ -268,10 +247,7 @@ class _Port:
         """Return the description of the tensor."""
         return DescriptorTensor(self)
 
-    @property
-    def tensor(self) -> DescriptorTensor:
-        """The description of the tensor."""
-        return DescriptorTensor(self)
+    tensor = from_getter(get_tensor)
 
     def _describe(self) -> str:
         return f"shape{self.partial_shape} type: {self.element_type.to_string()}"
@@ -293,26 +269,14 @@ class ConstOutput(_Port):
     def __deepcopy__(self, memo: object) -> ConstOutput:
         raise TypeError(f"cannot deepcopy '{type(self).__module__}.{type(self).__name__}' object.")
 
-    @property
-    def names(self) -> set[str]:
-        """The tensor names."""
+    def get_names(self) -> set[str]:
+        """Return the tensor names."""
         names = set(self._data.names)
         if self._node._type == "Result":
             names |= self._node._ports[0].names
         return names
 
-    def get_names(self) -> set[str]:
-        """Return the tensor names."""
-        return self.names
-
-    @property
-    def any_name(self) -> str:
-        """One of the tensor names.
-
-        Raises:
-            RuntimeError: The tensor has no name.
-        """
-        return self.get_any_name()
+    names = from_getter(get_names)
 
     def get_any_name(self) -> str:
         """Return one of the tensor names.
@@ -320,15 +284,9 @@ class ConstOutput(_Port):
         Raises:
             RuntimeError: The tensor has no name.
         """
-        names = self.names
-        if not names:
-            raise RuntimeError("Attempt to get a name for a Tensor without names")
-        return min(names)
+        return _get_any(self.names)
 
-    @property
-    def target_inputs(self) -> set[Input]:
-        """The inputs that this output is connected to."""
-        return self.get_target_inputs()
+    any_name = from_getter(get_any_name)
 
     def get_target_inputs(self) -> set[Input]:
         """Return the inputs that this output is connected to."""
@@ -338,6 +296,8 @@ class ConstOutput(_Port):
             for i, source in enumerate(consumer._sources)
             if source is not None and source._key == self._key
         }
+
+    target_inputs = from_getter(get_target_inputs)
 
 
 class Output(ConstOutput):
@@ -401,18 +361,9 @@ class DescriptorTensor:
     def __repr__(self) -> str:
         return f"<DescriptorTensor: names[{', '.join(sorted(self.names))}] {self._port._describe()}>"
 
-    @property
-    def names(self) -> set[str]:
-        """The tensor names."""
-        return self._port.names if isinstance(self._port, ConstOutput) else set(self._port._data.names)
-
-    @names.setter
-    def names(self, names: set[str]) -> None:
-        self.set_names(names)
-
     def get_names(self) -> set[str]:
         """Return the tensor names."""
-        return self.names
+        return self._port.names if isinstance(self._port, ConstOutput) else set(self._port._data.names)
 
     def set_names(self, names: set[str]) -> None:
         """Replace the tensor names."""
@@ -421,14 +372,11 @@ class DescriptorTensor:
         else:
             self._port._data.names = set(names)
 
+    names = from_getter(get_names, set_names)
+
     def add_names(self, names: set[str]) -> None:
         """Add tensor names."""
         self._port._data.names |= set(names)
-
-    @property
-    def any_name(self) -> str:
-        """One of the tensor names."""
-        return self.get_any_name()
 
     def get_any_name(self) -> str:
         """Return one of the tensor names.
@@ -436,27 +384,21 @@ class DescriptorTensor:
         Raises:
             RuntimeError: The tensor has no name.
         """
-        if not self.names:
-            raise RuntimeError("Attempt to get a name for a Tensor without names")
-        return min(self.names)
+        return _get_any(self.names)
 
-    @property
-    def element_type(self) -> Type:
-        """The element type."""
-        return self._port.element_type
+    any_name = from_getter(get_any_name)
 
     def get_element_type(self) -> Type:
         """Return the element type."""
         return self._port.element_type
 
-    @property
-    def partial_shape(self) -> PartialShape:
-        """The shape, which may be dynamic."""
-        return self._port.partial_shape
+    element_type = from_getter(get_element_type)
 
     def get_partial_shape(self) -> PartialShape:
         """Return the shape, which may be dynamic."""
         return self._port.partial_shape
+
+    partial_shape = from_getter(get_partial_shape)
 
     @property
     def size(self) -> int:
@@ -492,23 +434,23 @@ class DescriptorTensor:
             raise RuntimeError("Tensor was not initialized.")
         return self._port._data.stated[name]
 
-    @property
-    def shape(self) -> Shape:
-        """The static shape."""
-        return self._port.shape
-
     def get_shape(self) -> Shape:
         """Return the static shape."""
         return self._port.shape
 
-    @property
-    def rt_info(self) -> RTMap:
-        """Runtime information."""
-        return self._port.rt_info
+    shape = from_getter(get_shape)
 
     def get_rt_info(self) -> RTMap:
         """Return runtime information."""
         return self._port.rt_info
+
+    rt_info = from_getter(get_rt_info)
+
+
+def _get_any(names: set[str]) -> str:
+    if not names:
+        raise RuntimeError("Attempt to get a name for a Tensor without names")
+    return min(names)
 
 
 def as_output(value: Any) -> Output:

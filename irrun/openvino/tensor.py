@@ -12,6 +12,7 @@ import numpy as np
 from irrun import packing
 from irrun.element_types import ElementType
 from irrun.openvino.element_type import Type, to_element_type, to_type
+from irrun.openvino.getters import from_getter
 from irrun.openvino.ports import ConstOutput
 from irrun.openvino.shape import Coordinate, Shape, Strides
 
@@ -250,27 +251,15 @@ class Tensor:
 
     # -- description
 
-    @property
-    def element_type(self) -> Type:
-        """The element type."""
-        return to_type(self._element_type)
-
     def get_element_type(self) -> Type:
         """Return the element type."""
-        return self.element_type
+        return to_type(self._element_type)
 
-    @property
-    def shape(self) -> Shape:
-        """The shape. A new shape may require new memory."""
-        return Shape(self._shape)
-
-    @shape.setter
-    def shape(self, shape: Any) -> None:
-        self.set_shape(shape)
+    element_type = from_getter(get_element_type)
 
     def get_shape(self) -> Shape:
         """Return the shape."""
-        return self.shape
+        return Shape(self._shape)
 
     def set_shape(self, shape: Any) -> None:
         """Set the shape; the values are kept if the tensor does not become larger than ever before.
@@ -293,36 +282,29 @@ class Tensor:
         else:
             self._allocate(self._element_type, lengths)
 
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self._shape)
+    shape = from_getter(get_shape, set_shape)
 
     def get_size(self) -> int:
         """Return the number of elements."""
-        return self.size
+        return math.prod(self._shape)
 
-    @property
-    def byte_size(self) -> int:
-        """The number of bytes."""
+    size = from_getter(get_size)
+
+    def get_byte_size(self) -> int:
+        """Return the number of bytes."""
         if self._element_type.kind == "string":
             return self.size * self.element_type.size
         return self._element_type.get_byte_size(self.size)
 
-    def get_byte_size(self) -> int:
-        """Return the number of bytes."""
-        return self.byte_size
+    byte_size = from_getter(get_byte_size)
 
-    @property
-    def strides(self) -> Strides:
-        """The distances of the elements along each axis in bytes."""
+    def get_strides(self) -> Strides:
+        """Return the distances of the elements along each axis in bytes."""
         if self._element_type.is_packed:
             raise RuntimeError("Could not get strides for types with bitwidths less then 8 bit.")
         return Strides(self._array.strides)
 
-    def get_strides(self) -> Strides:
-        """Return the distances of the elements along each axis in bytes."""
-        return self.strides
+    strides = from_getter(get_strides)
 
     def is_continuous(self) -> bool:
         """Return whether the elements are adjacent in memory."""

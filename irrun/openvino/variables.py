@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from irrun.openvino.element_type import Type
+from irrun.openvino.getters import from_getter
 from irrun.openvino.shape import PartialShape
 
 __all__ = ["Variable", "VariableInfo"]
@@ -37,10 +38,7 @@ class Variable:
         """Return shape, element type and name."""
         return self._info
 
-    @property
-    def info(self) -> VariableInfo:
-        """Shape, element type and name."""
-        return self._info
+    info = from_getter(get_info)
 
     def get_id(self) -> str:
         """Return the name."""
