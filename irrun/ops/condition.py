@@ -19,7 +19,7 @@ from irrun.ops._support.registry import op
 __all__ = ["bucketize_3", "if_8", "non_zero_3", "select_1"]
 
 
-@op("Bucketize", since=3, scratch=3, kind="elementwise", shape="infer_bucketize", discontinuous=True)
+@op("Bucketize", since=3, scratch=3, kind="elementwise", shape="keep_shape", discontinuous=True)
 def bucketize_3(
     data: Array,
     buckets: Array,

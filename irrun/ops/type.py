@@ -79,7 +79,7 @@ def convert_like_1(data: Array, like: Array) -> Array:
     return convert(data, ElementType.of(like.dtype))
 
 
-@op("ConvertPromoteTypes", since=14, kind="elementwise", shape="infer_promotion", flops=0)
+@op("ConvertPromoteTypes", since=14, kind="elementwise", shape=(0, 1), flops=0)
 def convert_promote_types_14(
     input_0: Array,
     input_1: Array,
@@ -125,7 +125,7 @@ def convert_promote_types_14(
     since=15,
     scratch=0,
     kind="movement",
-    shape="infer_packed_strings",
+    shape="keep_shape",
     folding="linear",
     flops=0,
     output_types=("string",),

@@ -13,7 +13,7 @@ from irrun.ir.graph import Layer
 from irrun.ops._support import registry
 from irrun.ops._support.context import OutputCount
 from irrun.ops._support.operation import Operation
-from irrun.ops.shape_rules import VALUE_LIMIT, Inputs, ShapeError, Shapes, Value, find_rule
+from irrun.ops.shape_rules import VALUE_LIMIT, Inputs, ShapeError, Shapes, UnknownShapeError, Value, find_rule
 from irrun.ops.shape_rules.bounds import infer_bounds, make_shape_bounds
 from irrun.shapes import MAX_RANK, UNBOUNDED, DynamicDimension, PartialShape
 
@@ -58,6 +58,8 @@ def infer_layer(layer: Layer, inputs: Sequence[Value | None]) -> list[Value]:
         defaults = {a.name: a.default for a in operation.attributes if not a.required}
         try:
             shapes = rule(Inputs(operation, {**defaults, **attributes}, inputs, count))
+        except UnknownShapeError:
+            shapes = []
         except InputError as error:
             raise ShapeError(error.message) from None
     shapes = [*shapes, *[None] * count][:count]

@@ -1,7 +1,7 @@
 """Inference of the shapes of all values of a graph from the shapes of its inputs.
 
 Shapes are partial: dimensions that depend on a dynamic dimension or on tensor values are dynamic. The rules of
-    `shape_rules` give the shapes. Only the kernels of custom operations, which have no rule, run on examples.
+`shape_rules` give the shapes. Only the kernels of custom operations, which have no rule, run on examples.
 """
 
 from __future__ import annotations

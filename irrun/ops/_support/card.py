@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         kind: Kind
         folding: Folding
         flops: Flops
-        shape: str | None
+        shape: str | tuple[int, ...] | None
         shaped_by: tuple[int, ...] | None
         scalars: tuple[int, ...]
         commutative: bool
@@ -124,9 +124,9 @@ class Card:
             elementwise operations, "never" for random ones, and "small" for all others.
         flops: The number of arithmetic operations, two per multiply-add: per element of the first output, or as a
             function of a call (see `flops.py`); None if the number is unknown.
-        shape: The rule for the shapes of the outputs, a function of `irrun.ops.shape_rules`; None if they are found by
-            running the kernel on examples. The default is `broadcast_operands` for elementwise operations and
-            `keep_shape` for rowwise ones.
+        shape: The rule for the shapes of the outputs, a function of `irrun.ops.shape_rules`, or the numbers of the
+            inputs that have these shapes; None if they are found by running the kernel on examples. The default is
+            `broadcast_operands` for elementwise operations and `keep_shape` for rowwise ones.
         shaped_by: The inputs with values that determine the output shapes, besides the shapes of all inputs. None
             if it is unknown, or if the shapes depend on the data. The default is () for elementwise and rowwise
             operations.
@@ -176,7 +176,7 @@ class Card:
     kind: Kind = "other"
     folding: Folding = "small"
     flops: Flops = None
-    shape: str | None = None
+    shape: str | tuple[int, ...] | None = None
     shaped_by: tuple[int, ...] | None = None
     scalars: tuple[int, ...] = ()
     commutative: bool = False

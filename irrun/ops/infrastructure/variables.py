@@ -74,8 +74,8 @@ def read_value_6(
     return declaration.make_zeros()
 
 
-@op("Assign", since=3, kind="state", shape="infer_assignment", flops=0)
-@op("Assign", since=6, kind="state", shape="infer_assignment", flops=0)
+@op("Assign", since=3, kind="state", shape="keep_shape", flops=0)
+@op("Assign", since=6, kind="state", shape="keep_shape", flops=0)
 def assign_3(new_value: Array, *, variable_id: str, variables: Variables) -> Array:
     """Write a variable, which the next run of the infer request reads.
 

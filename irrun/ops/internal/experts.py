@@ -131,7 +131,7 @@ def _count_products(call: Call, positions: Sequence[int]) -> int:
     return 2 * math.prod(call.get_shape(2)) * sum(sizes)
 
 
-@op("MOE", opset="extension", kind="product", shape="infer_experts", flops=_count_experts)
+@op("MOE", opset="extension", kind="product", shape="keep_shape", flops=_count_experts)
 def moe(
     hidden_states: Array,
     routing_weights: Array,
@@ -180,7 +180,7 @@ def moe(
     return run.add_up(hidden_states, routing_weights, router_topk_output_indices, len(arrays[0]), "dynamic")
 
 
-@op("MOECompressed", opset="extension", kind="product", shape="infer_experts", flops=_count_compressed_experts)
+@op("MOECompressed", opset="extension", kind="product", shape="keep_shape", flops=_count_compressed_experts)
 @describes_like(moe)
 def moe_compressed(
     hidden_states: Array,

@@ -253,7 +253,7 @@ def _weigh(weights: Array, values: Array) -> Array:
     return result
 
 
-@op("PaKVReorder", opset="extension", kind="movement", shape="infer_reordered_caches", flops=0)
+@op("PaKVReorder", opset="extension", kind="movement", shape=(0, 1), flops=0)
 def pa_kv_reorder(
     key_cache: Array,
     value_cache: Array,

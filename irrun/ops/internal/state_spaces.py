@@ -36,7 +36,7 @@ def _count_taps(call: Call) -> int:
     return call.outputs[0].size * (2 * call.get_shape(2)[-1] + has_bias)
 
 
-@op("GatedDeltaNet", opset="extension", kind="recurrent", shape="infer_delta_net", flops=_count_delta_rule)
+@op("GatedDeltaNet", opset="extension", kind="recurrent", shape=(2, 3), flops=_count_delta_rule)
 @compute_in_float32
 def gated_delta_net(
     query: Array,
@@ -101,7 +101,7 @@ def gated_delta_net(
     return outputs, np.array(state)
 
 
-@op("PagedGatedDeltaNet", opset="extension", kind="recurrent", shape="infer_paged_delta_net", flops=_count_delta_rule)
+@op("PagedGatedDeltaNet", opset="extension", kind="recurrent", shape=(2,), flops=_count_delta_rule)
 @compute_in_float32
 def paged_gated_delta_net(
     query: Array,
@@ -170,7 +170,7 @@ def paged_gated_delta_net(
     return outputs
 
 
-@op("SelectiveSSM", opset="extension", kind="recurrent", shape="infer_state_space", flops=_count_state_space)
+@op("SelectiveSSM", opset="extension", kind="recurrent", shape=(3, 5), flops=_count_state_space)
 @compute_in_float32
 def selective_ssm(A: Array, dt: Array, B: Array, x: Array, C: Array, recurrent_state: Array) -> tuple[Array, Array]:
     """Run the state space model of Mamba 2.
@@ -216,7 +216,7 @@ def selective_ssm(A: Array, dt: Array, B: Array, x: Array, C: Array, recurrent_s
     return outputs, np.array(state)
 
 
-@op("PagedSelectiveSSM", opset="extension", kind="recurrent", shape="infer_paged_state_space", flops=_count_state_space)
+@op("PagedSelectiveSSM", opset="extension", kind="recurrent", shape=(3,), flops=_count_state_space)
 @compute_in_float32
 @describes_like(paged_gated_delta_net)
 def paged_selective_ssm(

@@ -188,7 +188,7 @@ def scatter_nd_update_4(
     return np.reshape(result, data.shape)
 
 
-@op("SliceScatter", since=15, kind="movement", shape="infer_scatter_of_slice", flops=0)
+@op("SliceScatter", since=15, kind="movement", shape="keep_shape", flops=0)
 def slice_scatter_15(
     data: Array, updates: Array, start: Array, stop: Array, step: Array, axes: Array | None = None
 ) -> Array:

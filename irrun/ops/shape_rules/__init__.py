@@ -24,9 +24,9 @@ from irrun.ops.shape_rules import (  # noqa: F401  each module registers its rul
     windows,
 )
 from irrun.ops.shape_rules.registration import RULES, Rule, Shapes
-from irrun.ops.shape_rules.values import VALUE_LIMIT, Inputs, ShapeError, Value
+from irrun.ops.shape_rules.values import VALUE_LIMIT, Inputs, ShapeError, UnknownShapeError, Value
 
-__all__ = ["VALUE_LIMIT", "Inputs", "Rule", "ShapeError", "Shapes", "Value", "find_rule"]
+__all__ = ["VALUE_LIMIT", "Inputs", "Rule", "ShapeError", "Shapes", "UnknownShapeError", "Value", "find_rule"]
 
 
 def find_rule(operation: Operation) -> Rule | None:
@@ -37,6 +37,9 @@ def find_rule(operation: Operation) -> Rule | None:
     """
     if operation.shape is None:
         return None
+    if isinstance(operation.shape, tuple):
+        positions = operation.shape
+        return lambda inputs: [inputs.get_shape(position) for position in positions]
     rule = RULES.get(operation.shape)
     if rule is None:
         similar = difflib.get_close_matches(operation.shape, RULES, n=1)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from irrun.ops.shape_rules.dimensions import ONE, Dimension, may_equal
+from irrun.ops.shape_rules.dimensions import ONE, Dimension, divide_exactly, may_equal, merge
 from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import PartialShape, StaticDimension
 
-__all__ = ["check_axis", "check_equal", "check_rank", "check_scalar", "check_size", "get_dimension", "normalize_axes"]
+__all__ = [
+    "check_axis",
+    "check_rank",
+    "check_scalar",
+    "check_size",
+    "divide",
+    "get_dimension",
+    "match",
+    "normalize_axes",
+]
 
 
 def check_axis(axis: int, rank: int, name: str = "axis") -> int:
@@ -46,14 +55,28 @@ def check_rank(inputs: Inputs, position: int, *ranks: int) -> None:
         )
 
 
-def check_equal(found: Dimension, expected: Dimension, message: str) -> None:
-    """Check that two dimensions may be equal.
+def match(found: Dimension, expected: Dimension, message: str) -> Dimension:
+    """Return the sizes that two dimensions have in common.
 
     Raises:
-        ShapeError: They cannot.
+        ShapeError: They have none.
     """
-    if not may_equal(found, expected):
+    common = merge(found, expected)
+    if common is None:
         raise ShapeError(message)
+    return common
+
+
+def divide(dimension: Dimension, divisor: int, message: str) -> Dimension:
+    """Divide a dimension without remainder.
+
+    Raises:
+        ShapeError: It has a remainder.
+    """
+    quotient = divide_exactly(dimension, divisor)
+    if quotient is None or (isinstance(dimension, int) and dimension % divisor):
+        raise ShapeError(message)
+    return quotient
 
 
 def check_scalar(inputs: Inputs, *positions: int) -> None:

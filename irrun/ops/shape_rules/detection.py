@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 
 from irrun.ops.shape_rules.axes import (
-    check_equal,
     check_rank,
     check_scalar,
     check_size,
+    divide,
     get_dimension,
+    match,
     normalize_axes,
 )
 from irrun.ops.shape_rules.dimensions import (
     Dimension,
     divide_down,
-    divide_exactly,
     get_bounds,
     make_dimension,
     make_unknown,
@@ -78,8 +78,7 @@ def _count_boxes(inputs: Inputs, coordinates: int, with_images: bool = True) -> 
     check_rank(inputs, 1, 3)
     if boxes is not None and scores is not None:
         for i, j, name in ((0, 0, "batch sizes"), (1, 2, "numbers of boxes")):
-            if merge(boxes[i], scores[j]) is None:
-                raise ShapeError(f"boxes {boxes} and scores {scores} have different {name}")
+            match(boxes[i], scores[j], f"boxes {boxes} and scores {scores} have different {name}")
     check_size(inputs, 0, 2, coordinates)
     check_scalar(inputs, *range(2, len(inputs)))
     most = inputs.get_integer(2) if inputs.has(2) else 0
@@ -207,10 +206,7 @@ def infer_detectron_features(inputs: Inputs) -> Shapes:
         found = get_dimension(inputs.get_shape(position), 1)
         if found is None:
             continue
-        merged = merge(channels, found)
-        if merged is None:
-            raise ShapeError(f"input {position} has {found} channels, expected {channels}")
-        channels = merged
+        channels = match(channels, found, f"input {position} has {found} channels, expected {channels}")
         check_size(inputs, position, 0, 1)
     check_size(inputs, 0, 1, 4)
     size = inputs["output_size"]
@@ -231,17 +227,12 @@ def infer_proposals(inputs: Inputs) -> Shapes:
     for position in (0, 2, 3):
         found = get_dimension(inputs.get_shape(position), 0)
         if found is not None:
-            merged = merge(images, found)
-            if merged is None:
-                raise ShapeError(f"{inputs.get_name(position)} has {found} images, im_info has {images}")
-            images = merged
-    for axis, other, message in ((0, 2, "rows"), (1, 3, "columns")):
+            images = match(images, found, f"{inputs.get_name(position)} has {found} images, im_info has {images}")
+    for axis, other, name in ((0, 2, "rows"), (1, 3, "columns")):
         place, expected = get_dimension(inputs.get_shape(1), axis), get_dimension(inputs.get_shape(3), other)
         if place is not None and expected is not None:
-            names = (
-                f"anchors {inputs.get_shape(1)} have {place} {message}, scores {inputs.get_shape(3)} have {expected}"
-            )
-            check_equal(place, expected, names)
+            anchors, scores = inputs.get_shape(1), inputs.get_shape(3)
+            match(place, expected, f"anchors {anchors} have {place} {name}, scores {scores} have {expected}")
     most = get_bounds(images)[1]
     count = make_dimension(0, None if most is None else most * inputs["post_nms_count"])
     return [PartialShape([count, 4]), PartialShape([count]), PartialShape([images])]
@@ -269,10 +260,8 @@ def infer_fixed_proposals(inputs: Inputs) -> Shapes:
     for position in (0, 1):
         found = get_dimension(inputs.get_shape(position), 0)
         if found is not None:
-            merged = merge(images, found)
-            if merged is None:
-                raise ShapeError(f"{inputs.get_name(position)} has the batch size {found}, expected {images}")
-            images = merged
+            message = f"{inputs.get_name(position)} has the batch size {found}, expected {images}"
+            images = match(images, found, message)
     size = inputs.get_shape(2)
     if size and isinstance(size[0], int) and size[0] not in (3, 4):
         raise ShapeError(f"image_shape has {size[0]} elements, expected 3 or 4")
@@ -329,10 +318,7 @@ def infer_region_alignment(inputs: Inputs) -> Shapes:
     check_rank(inputs, 1, 2)
     count = get_dimension(rois, 0) or UNBOUNDED
     if indices:
-        merged = merge(count, indices[0])
-        if merged is None:
-            raise ShapeError(f"batch_indices has {indices[0]} elements, rois {rois} expects {count}")
-        count = merged
+        count = match(count, indices[0], f"batch_indices has {indices[0]} elements, rois {rois} expects {count}")
     channels = get_dimension(data, 1) or UNBOUNDED
     return [PartialShape([count, channels, inputs["pooled_h"], inputs["pooled_w"]])]
 
@@ -364,9 +350,7 @@ def infer_deformable_pooling(inputs: Inputs) -> Shapes:
 @rule
 def infer_interpolation(inputs: Inputs) -> Shapes:
     """Return the data with other sizes along the axes."""
-    data, since = inputs.get_shape(0), inputs.operation.since
-    if data is None:
-        return [None]
+    data, since = inputs.require_shape(0), inputs.operation.since
     position = 1
     if since == 1:
         axes: list[int] | None = inputs["axes"]
@@ -419,12 +403,8 @@ def infer_grid_sample(inputs: Inputs) -> Shapes:
     check_rank(inputs, 1, 4)
     batch = get_dimension(data, 0) or UNBOUNDED
     if grid is not None:
-        merged = merge(batch, grid[0])
-        if merged is None:
-            raise ShapeError(f"data {data} and grid {grid} have different batch sizes")
-        batch = merged
-        if merge(grid[3], make_dimension(2, 2)) is None:
-            raise ShapeError(f"grid has the shape {grid}, expected 2 coordinates in the last dimension")
+        batch = match(batch, grid[0], f"data {data} and grid {grid} have different batch sizes")
+        match(grid[3], make_dimension(2, 2), f"grid has the shape {grid}, expected 2 coordinates in the last dimension")
     sizes = grid[1:3] if grid is not None else (UNBOUNDED, UNBOUNDED)
     return [PartialShape([batch, get_dimension(data, 1) or UNBOUNDED, *sizes])]
 
@@ -438,21 +418,16 @@ def infer_color_conversion(inputs: Inputs) -> Shapes:
         return [PartialShape([UNBOUNDED, UNBOUNDED, UNBOUNDED, 3])]
     check_size(inputs, 0, 3, 1)
     if len(inputs) == 1:
-        rows = divide_exactly(multiply(data[1], 2), 3)
-        if rows is None or (isinstance(data[1], int) and data[1] % 3):
-            raise ShapeError(
-                f"{inputs.get_name(0)} has the shape {data}, expected a multiple of 3 rows, found {data[1]}"
-            )
+        message = f"{inputs.get_name(0)} has the shape {data}, expected a multiple of 3 rows, found {data[1]}"
+        rows = divide(multiply(data[1], 2), 3, message)
         return [PartialShape([data[0], rows, data[2], 3])]
     sizes: list[Dimension] = list(data[1:3])
     for position in range(1, len(inputs)):
         check_size(inputs, position, 3, 2 if len(inputs) == 2 else 1)
         plane = inputs.get_shape(position)
         for i, half in enumerate(plane[1:3] if plane is not None else ()):
-            merged = merge(sizes[i], multiply(half, 2))
-            if merged is None:
-                raise ShapeError(f"{inputs.get_name(position)} has the shape {plane}, expected half the size of {data}")
-            sizes[i] = merged
+            message = f"{inputs.get_name(position)} has the shape {plane}, expected half the size of {data}"
+            sizes[i] = match(sizes[i], multiply(half, 2), message)
     return [PartialShape([data[0], *sizes, 3])]
 
 

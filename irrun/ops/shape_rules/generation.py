@@ -5,12 +5,7 @@ from __future__ import annotations
 import math
 
 from irrun.ops.shape_rules.axes import check_axis, check_scalar
-from irrun.ops.shape_rules.dimensions import (
-    count_elements,
-    get_bounds,
-    make_dimension,
-    make_unknown,
-)
+from irrun.ops.shape_rules.dimensions import count_elements, get_bounds, make_dimension, make_unknown
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import UNBOUNDED, PartialShape
@@ -22,9 +17,7 @@ __all__: list[str] = []
 def infer_one_hot(inputs: Inputs) -> Shapes:
     """Return the indices with a new dimension of the depth."""
     check_scalar(inputs, 1, 2, 3)
-    indices, depth = inputs.get_shape(0), inputs.get_sizes(1)
-    if indices is None:
-        return [None]
+    depth, indices = inputs.get_sizes(1), inputs.require_shape(0)
     size = depth[0] if depth is not None and len(depth) == 1 else UNBOUNDED
     axis = check_axis(inputs["axis"], len(indices) + 1)
     return [PartialShape([*indices[:axis], size, *indices[axis:]])]
@@ -108,8 +101,6 @@ def infer_eye(inputs: Inputs) -> Shapes:
 def infer_multinomial(inputs: Inputs) -> Shapes:
     """Return [batch, number of samples]."""
     check_scalar(inputs, 1)
-    probabilities, samples = inputs.get_shape(0), inputs.get_sizes(1)
+    samples, probabilities = inputs.get_sizes(1), inputs.require_shape(0)
     count = samples[0] if samples is not None and len(samples) == 1 else UNBOUNDED
-    if probabilities is None:
-        return [None]
     return [PartialShape([probabilities[0], count] if len(probabilities) == 2 else [count])]

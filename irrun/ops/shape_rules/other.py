@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from irrun.ops.shape_rules.axes import get_dimension, normalize_axes
+from irrun.ops.shape_rules.axes import divide, get_dimension, normalize_axes
 from irrun.ops.shape_rules.dimensions import (
     Dimension,
     add,
     count_elements,
     divide_down,
-    divide_exactly,
     make_dimension,
     multiply,
     shift,
@@ -25,9 +24,7 @@ __all__: list[str] = []
 @rule
 def infer_fourier_transform(inputs: Inputs) -> Shapes:
     """Return the data with the signal sizes along the axes."""
-    data = inputs.get_shape(0)
-    if data is None:
-        return [None]
+    data = inputs.require_shape(0)
     _check_complex(data)
     result, _ = _resize_signal(inputs, data, len(data) - 1)
     return [PartialShape(result)]
@@ -36,9 +33,7 @@ def infer_fourier_transform(inputs: Inputs) -> Shapes:
 @rule
 def infer_real_transform(inputs: Inputs) -> Shapes:
     """Return the data with the signal sizes along the axes, half of it along the last one, and complex numbers."""
-    data = inputs.get_shape(0)
-    if data is None:
-        return [None]
+    data = inputs.require_shape(0)
     result, axes = _resize_signal(inputs, data, len(data))
     if axes is not None:
         size = result[axes[-1]]
@@ -49,9 +44,7 @@ def infer_real_transform(inputs: Inputs) -> Shapes:
 @rule
 def infer_inverse_real_transform(inputs: Inputs) -> Shapes:
     """Return real data with the signal sizes along the axes, by default twice as much along the last one."""
-    data, sizes = inputs.get_shape(0), inputs.get_dimensions(2)
-    if data is None:
-        return [None]
+    data, sizes = inputs.require_shape(0), inputs.get_dimensions(2)
     _check_complex(data)
     result, axes = _resize_signal(inputs, data, len(data) - 1)
     if axes is not None and (not inputs.has(2) or (sizes is not None and _is_minus_one(inputs, len(axes) - 1))):
@@ -88,10 +81,7 @@ def _is_minus_one(inputs: Inputs, position: int) -> bool:
 @rule
 def infer_short_time_transform(inputs: Inputs) -> Shapes:
     """Return [batch..., bins, frames, 2], or with frames before bins."""
-    signal, frame = inputs.get_shape(0), inputs.get_dimensions(2)
-    step = inputs.get_integer(3)
-    if signal is None:
-        return [None]
+    signal, frame, step = inputs.require_shape(0), inputs.get_dimensions(2), inputs.get_integer(3)
     bins: Dimension = UNBOUNDED
     frames: Dimension = UNBOUNDED
     if frame is not None:
@@ -107,9 +97,7 @@ def infer_short_time_transform(inputs: Inputs) -> Shapes:
 @rule
 def infer_inverse_short_time_transform(inputs: Inputs) -> Shapes:
     """Return [batch..., length]."""
-    data, frame, step = inputs.get_shape(0), inputs.get_dimensions(2), inputs.get_dimensions(3)
-    if data is None:
-        return [None]
+    data, frame, step = inputs.require_shape(0), inputs.get_dimensions(2), inputs.get_dimensions(3)
     length: Dimension = UNBOUNDED
     if inputs.has(4):
         lengths = inputs.get_dimensions(4)
@@ -143,9 +131,7 @@ def _infer_bags(inputs: Inputs, position: int) -> Shapes:
 @rule
 def infer_embedding_segments(inputs: Inputs) -> Shapes:
     """Return [segments, size...]."""
-    table, count = inputs.get_shape(0), inputs.get_dimensions(3)
-    if table is None:
-        return [None]
+    table, count = inputs.require_shape(0), inputs.get_dimensions(3)
     return [PartialShape([UNBOUNDED if count is None else count[0], *table[1:]])]
 
 
@@ -168,18 +154,6 @@ def infer_variable(inputs: Inputs) -> Shapes:
 
 
 @rule
-def infer_assignment(inputs: Inputs) -> Shapes:
-    """Return the shape of the new value."""
-    return [inputs.get_shape(0)]
-
-
-@rule
-def infer_packed_strings(inputs: Inputs) -> Shapes:
-    """Return the shape of the positions."""
-    return [inputs.get_shape(0)]
-
-
-@rule
 def infer_unpacked_strings(inputs: Inputs) -> Shapes:
     """Return the shape of the strings twice, and [bytes]."""
     shape = inputs.get_shape(0)
@@ -187,26 +161,14 @@ def infer_unpacked_strings(inputs: Inputs) -> Shapes:
 
 
 @rule
-def infer_promotion(inputs: Inputs) -> Shapes:
-    """Return the shapes of both inputs."""
-    return [inputs.get_shape(0), inputs.get_shape(1)]
-
-
-@rule
 def infer_column_images(inputs: Inputs) -> Shapes:
     """Return [N, C, rows, columns], N only if the data have it."""
-    data, size, kernel = inputs.get_shape(0), inputs.get_dimensions(1), inputs.get_dimensions(2)
-    if data is None:
-        return [None]
+    data, size, kernel = inputs.require_shape(0), inputs.get_dimensions(1), inputs.get_dimensions(2)
     channels: Dimension = UNBOUNDED
     elements = UNBOUNDED if kernel is None else count_elements(kernel)
     if isinstance(elements, int) and elements > 0:
-        divided = divide_exactly(data[-2], int(elements))
-        if divided is None or (isinstance(data[-2], int) and data[-2] % elements):
-            raise ShapeError(
-                f"data has the shape {data}, expected a multiple of {elements} in dimension {len(data) - 2}"
-            )
-        channels = divided
+        message = f"data has the shape {data}, expected a multiple of {elements} in dimension {len(data) - 2}"
+        channels = divide(data[-2], int(elements), message)
     sizes = [UNBOUNDED, UNBOUNDED] if size is None else size
     batch = data[:1] if len(data) == 3 else ()
     return [PartialShape([*batch, channels, *sizes])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from irrun.ops.shape_rules.axes import check_axis, check_equal, check_rank, check_size, get_dimension
+from irrun.ops.shape_rules.axes import check_axis, check_rank, check_size, get_dimension, match
 from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
@@ -25,9 +25,7 @@ __all__: list[str] = []
 @rule
 def infer_matmul(inputs: Inputs) -> Shapes:
     """Return the shape of a product of matrices. Other dimensions are broadcast."""
-    left, right = inputs.get_shape(0), inputs.get_shape(1)
-    if left is None or right is None:
-        return [None]
+    left, right = inputs.require_shape(0), inputs.require_shape(1)
     if not left or not right:
         raise ShapeError(f"a has the shape {left} and b has the shape {right}, expected at least one dimension")
     is_row, is_column = len(left) == 1, len(right) == 1
@@ -60,8 +58,8 @@ def _show_transposed(inputs: Inputs, name: str) -> str:
 @rule
 def infer_fully_connected(inputs: Inputs) -> Shapes:
     """Return the data with the number of rows of the weights as the last dimension."""
-    data, weights = inputs.get_shape(0), inputs.get_shape(1)
-    if data is None or weights is None or not data or len(weights) < 2:
+    data, weights = inputs.require_shape(0), inputs.require_shape(1)
+    if not data or len(weights) < 2:
         return [None]
     return [PartialShape([*data[:-1], weights[-2]])]
 
@@ -119,15 +117,13 @@ def _merge_labels(first: PartialShape | None, second: PartialShape, equation: st
 @rule
 def infer_attention(inputs: Inputs) -> Shapes:
     """Return [batch..., length of the query, size of the value]."""
-    query, key, value = (inputs.get_shape(i) for i in range(3))
-    if query is None:
-        return [None]
+    query, key, value = inputs.require_shape(0), inputs.get_shape(1), inputs.get_shape(2)
     if key is None or value is None:
         return [PartialShape([*query[:-1], UNBOUNDED if value is None else value[-1]])]
     if len(query) < 2 or len(key) != len(query) or len(value) != len(query):
         raise ShapeError(f"query {query}, key {key} and value {value} have different ranks, expected at least 2")
-    check_equal(query[-1], key[-1], f"query {query} and key {key} have different sizes {query[-1]} and {key[-1]}")
-    check_equal(key[-2], value[-2], f"key {key} and value {value} have different lengths {key[-2]} and {value[-2]}")
+    match(query[-1], key[-1], f"query {query} and key {key} have different sizes {query[-1]} and {key[-1]}")
+    match(key[-2], value[-2], f"key {key} and value {value} have different lengths {key[-2]} and {value[-2]}")
     batch: PartialShape | None = PartialShape(query[:-2])
     try:
         for other in (key, value):
@@ -147,9 +143,7 @@ def infer_rotary_embedding(inputs: Inputs) -> Shapes:
 @rule
 def infer_gated_unit(inputs: Inputs) -> Shapes:
     """Return one part of the data along the axis."""
-    data = inputs.get_shape(0)
-    if data is None:
-        return [None]
+    data = inputs.require_shape(0)
     axis = check_axis(inputs["axis"], len(data))
     size = inputs["split_lengths"]
     return [PartialShape([*data[:axis], make_dimension(size, size), *data[axis + 1 :]])]
@@ -158,9 +152,7 @@ def infer_gated_unit(inputs: Inputs) -> Shapes:
 @rule
 def infer_grouped_product(inputs: Inputs) -> Shapes:
     """Return one product per group, or the rows of all groups."""
-    left, right = inputs.get_shape(0), inputs.get_shape(1)
-    if left is None or right is None:
-        return [None]
+    left, right = inputs.require_shape(0), inputs.require_shape(1)
     if len(left) == 2 and len(right) == 3:
         return [PartialShape([left[0], right[1]])]
     if len(left) == 3 and len(right) == 3:
@@ -221,11 +213,8 @@ def _merge_batch(inputs: Inputs, positions: Sequence[int]) -> Dimension:
         shape = inputs.get_shape(position)
         if not shape:
             continue
-        merged = merge(batch, shape[0])
-        if merged is None:
-            raise ShapeError(
-                f"{inputs.get_name(position)} has the batch size {shape[0]}, {inputs.get_name(first)} has {batch}"
-            )
+        name = inputs.get_name(position)
+        merged = match(batch, shape[0], f"{name} has the batch size {shape[0]}, {inputs.get_name(first)} has {batch}")
         if batch != merged:
             first = position
         batch = merged
@@ -277,8 +266,7 @@ def _check_weights(inputs: Inputs, position: int, axis: int) -> None:
     check_size(inputs, position + 1, -1, hidden)
     found, expected = get_dimension(inputs.get_shape(position), -1), get_dimension(inputs.get_shape(0), -1)
     if found is not None and expected is not None:
-        message = f"X has {expected} features, W {inputs.get_shape(position)} expects {found}"
-        check_equal(found, expected, message)
+        match(found, expected, f"X has {expected} features, W {inputs.get_shape(position)} expects {found}")
     extra = hidden if inputs.attributes.get("linear_before_reset") else 0
     check_size(inputs, position + 2, -1, gates + extra)
 
@@ -287,12 +275,12 @@ def _check_weights(inputs: Inputs, position: int, axis: int) -> None:
 def infer_ctc_decoder(inputs: Inputs) -> Shapes:
     """Return [batch, time, 1, 1]."""
     data, mask = inputs.get_shape(0), inputs.get_shape(1)
-    time = UNBOUNDED if data is None else data[0]
-    batch = UNBOUNDED if data is None else data[1]
+    time, batch = (UNBOUNDED, UNBOUNDED) if data is None else (data[0], data[1])
     if mask is not None:
-        for found, expected, name in ((mask[0], time, "length"), (mask[1], batch, "batch size")):
-            check_equal(found, expected, f"sequence_mask {mask} and data {data} have different {name}")
-        time, batch = merge(time, mask[0]) or time, merge(batch, mask[1]) or batch
+        time, batch = (
+            match(found, expected, f"sequence_mask {mask} and data {data} have different {name}")
+            for found, expected, name in ((mask[0], time, "length"), (mask[1], batch, "batch size"))
+        )
     return [PartialShape([batch, time, 1, 1])]
 
 
@@ -303,8 +291,8 @@ def infer_ctc_decoder_with_lengths(inputs: Inputs) -> Shapes:
     time, batch = (UNBOUNDED, UNBOUNDED) if data is None else (data[1], data[0])
     lengths = inputs.get_shape(1)
     if lengths:
-        check_equal(lengths[0], batch, f"sequence_length has {lengths[0]} elements, data {data} expects {batch}")
-        batch = merge(batch, lengths[0]) or batch
+        message = f"sequence_length has {lengths[0]} elements, data {data} expects {batch}"
+        batch = match(lengths[0], batch, message)
     return [PartialShape([batch, time]), PartialShape([batch])]
 
 
@@ -312,30 +300,6 @@ def infer_ctc_decoder_with_lengths(inputs: Inputs) -> Shapes:
 def infer_ctc_loss(inputs: Inputs) -> Shapes:
     """Return [batch]."""
     return [PartialShape([_merge_batch(inputs, range(4))])]
-
-
-@rule
-def infer_delta_net(inputs: Inputs) -> Shapes:
-    """Return the shapes of the values and of the state."""
-    return [inputs.get_shape(2), inputs.get_shape(3)]
-
-
-@rule
-def infer_paged_delta_net(inputs: Inputs) -> Shapes:
-    """Return the shape of the values."""
-    return [inputs.get_shape(2)]
-
-
-@rule
-def infer_state_space(inputs: Inputs) -> Shapes:
-    """Return the shapes of the data and of the state."""
-    return [inputs.get_shape(3), inputs.get_shape(5)]
-
-
-@rule
-def infer_paged_state_space(inputs: Inputs) -> Shapes:
-    """Return the shape of the data."""
-    return [inputs.get_shape(3)]
 
 
 @rule
@@ -359,12 +323,6 @@ def infer_gathered_product(inputs: Inputs) -> Shapes:
 
 
 @rule
-def infer_experts(inputs: Inputs) -> Shapes:
-    """Return the shape of the data."""
-    return [inputs.get_shape(0)]
-
-
-@rule
 def infer_variable_length_attention(inputs: Inputs) -> Shapes:
     """Return the shape of the query, transposed twice, with the size of the value."""
     query, value = inputs.get_shape(0), inputs.get_shape(2)
@@ -383,21 +341,11 @@ def _reorder(shape: Sequence[Dimension], order: Sequence[int]) -> Sequence[Dimen
 
 
 @rule
-def infer_reordered_caches(inputs: Inputs) -> Shapes:
-    """Return the shapes of both caches."""
-    return [inputs.get_shape(0), inputs.get_shape(1)]
-
-
-@rule
 def infer_paged_attention(inputs: Inputs) -> Shapes:
     """Return [tokens, heads * size of a value], and two vectors."""
     query, key, value = (inputs.get_shape(i) for i in range(3))
-    tokens, width, keys, values = (
-        get_dimension(query, 0),
-        get_dimension(query, 1),
-        get_dimension(key, 1),
-        get_dimension(value, 1),
-    )
+    tokens = get_dimension(query, 0)
+    width, keys, values = (get_dimension(shape, 1) for shape in (query, key, value))
     columns: Dimension = UNBOUNDED
     if isinstance(width, int) and isinstance(keys, int) and isinstance(values, int) and keys:
         columns = make_dimension(width * values // keys, width * values // keys)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from irrun.ops.shape_rules.axes import check_axis, check_equal, check_rank, check_scalar, normalize_axes
+from irrun.ops.shape_rules.axes import check_axis, check_rank, check_scalar, divide, match, normalize_axes
 from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
@@ -117,9 +118,7 @@ def _check_count(read: Sequence[Dimension], written: Sequence[Dimension], data: 
 @rule
 def infer_squeeze(inputs: Inputs) -> Shapes:
     """Return the shape without dimensions of 1."""
-    data, axes = inputs.get_shape(0), inputs.get_integers(1)
-    if data is None:
-        return [None]
+    data, axes = inputs.require_shape(0), inputs.get_integers(1)
     if axes:
         removed = set(normalize_axes(axes, max(len(data), 1)))
         removed &= set(range(len(data)))
@@ -139,9 +138,7 @@ def infer_squeeze(inputs: Inputs) -> Shapes:
 @rule
 def infer_unsqueeze(inputs: Inputs) -> Shapes:
     """Return the shape with dimensions of 1 at the axes that the second input contains."""
-    data, axes = inputs.get_shape(0), inputs.get_integers(1)
-    if data is None:
-        return [None]
+    data, axes = inputs.require_shape(0), inputs.get_integers(1)
     if axes is None:
         added = inputs.count(1)
         return [None if added is None else make_unknown(len(data) + added)]
@@ -243,23 +240,17 @@ def infer_variadic_split(inputs: Inputs) -> Shapes:
 @rule
 def infer_depth_to_space(inputs: Inputs) -> Shapes:
     """Return [N, C / blocks, spatial * block_size...]."""
-    data, block = inputs.get_shape(0), inputs["block_size"]
-    if data is None:
-        return [None]
+    data, block = inputs.require_shape(0), inputs["block_size"]
     check_rank(inputs, 0, 3, 4, 5, 6)
     count = block ** (len(data) - 2)
-    channels = divide_exactly(data[1], count)
-    if channels is None or (isinstance(data[1], int) and data[1] % count):
-        raise ShapeError(f"data {data} has {data[1]} channels, expected a multiple of {count}")
+    channels = divide(data[1], count, f"data {data} has {data[1]} channels, expected a multiple of {count}")
     return [PartialShape([data[0], channels, *(multiply(size, block) for size in data[2:])])]
 
 
 @rule
 def infer_space_to_depth(inputs: Inputs) -> Shapes:
     """Return [N, C * blocks, spatial / block_size...]."""
-    data, block = inputs.get_shape(0), inputs["block_size"]
-    if data is None:
-        return [None]
+    data, block = inputs.require_shape(0), inputs["block_size"]
     check_rank(inputs, 0, 3, 4, 5, 6)
     spatial = [_divide_size(data, axis, block) for axis in range(2, len(data))]
     return [PartialShape([data[0], multiply(data[1], block ** (len(data) - 2)), *spatial])]
@@ -268,19 +259,13 @@ def infer_space_to_depth(inputs: Inputs) -> Shapes:
 @rule
 def infer_batch_to_space(inputs: Inputs) -> Shapes:
     """Return blocks that are moved from the first dimension to the others, and cropped."""
-    data = inputs.get_shape(0)
+    data = inputs.require_shape(0)
     block, begin, end = (inputs.get_integers(i) for i in (1, 2, 3))
-    if data is None:
-        return [None]
     _check_lengths(inputs, data)
     if block is None:
         return [make_unknown(len(data))]
-    count = 1
-    for n in block:
-        count *= n
-    batch = divide_exactly(data[0], count)
-    if batch is None or (isinstance(data[0], int) and data[0] % count):
-        raise ShapeError(f"data {data} has the batch size {data[0]}, expected a multiple of {count}")
+    count = math.prod(block)
+    batch = divide(data[0], count, f"data {data} has the batch size {data[0]}, expected a multiple of {count}")
     if begin is None or end is None:
         return [PartialShape([batch, *[UNBOUNDED] * (len(data) - 1)])]
     sizes: list[Dimension] = [batch]
@@ -296,10 +281,8 @@ def infer_batch_to_space(inputs: Inputs) -> Shapes:
 @rule
 def infer_space_to_batch(inputs: Inputs) -> Shapes:
     """Return padded data with blocks moved to the first dimension."""
-    data = inputs.get_shape(0)
+    data = inputs.require_shape(0)
     block, begin, end = (inputs.get_integers(i) for i in (1, 2, 3))
-    if data is None:
-        return [None]
     _check_lengths(inputs, data)
     if block is None:
         return [make_unknown(len(data))]
@@ -311,10 +294,8 @@ def infer_space_to_batch(inputs: Inputs) -> Shapes:
     sizes: list[Dimension] = [batch]
     for axis in range(1, len(data)):
         padded = shift(data[axis], begin[axis] + end[axis])
-        size = divide_exactly(padded, block[axis])
-        if size is None or (isinstance(padded, int) and padded % block[axis]):
-            raise ShapeError(f"data {data} is padded to {padded} on axis {axis}, expected a multiple of {block[axis]}")
-        sizes.append(size)
+        message = f"data {data} is padded to {padded} on axis {axis}, expected a multiple of {block[axis]}"
+        sizes.append(divide(padded, block[axis], message))
     return [PartialShape(sizes)]
 
 
@@ -322,20 +303,15 @@ def _check_lengths(inputs: Inputs, data: PartialShape) -> None:
     """Check that the other inputs have one element for each dimension of the data."""
     for position in (1, 2, 3):
         length = inputs.get_length(position)
-        check_equal(
-            length,
-            make_dimension(len(data), len(data)),
-            f"{inputs.get_name(position)} has {length} elements, data {data} expects {len(data)}",
-        )
+        message = f"{inputs.get_name(position)} has {length} elements, data {data} expects {len(data)}"
+        match(length, make_dimension(len(data), len(data)), message)
 
 
 @rule
 def infer_reorganization(inputs: Inputs) -> Shapes:
     """Return [N, C * stride², H / stride, W / stride]."""
-    data, stride = inputs.get_shape(0), inputs["stride"][0]
+    data, stride = inputs.require_shape(0), inputs["stride"][0]
     check_rank(inputs, 0, 4)
-    if data is None:
-        return [None]
     sizes = [_divide_size(data, axis, stride) for axis in (2, 3)]
     return [PartialShape([data[0], multiply(data[1], stride * stride), *sizes])]
 
@@ -347,18 +323,13 @@ def _divide_size(data: PartialShape, axis: int, divisor: int) -> Dimension:
         ShapeError: It is not a multiple.
     """
     size = data[axis]
-    part = divide_exactly(size, divisor)
-    if part is None or (isinstance(size, int) and size % divisor):
-        raise ShapeError(f"dimension {axis} of data {data} is {size}, expected a multiple of {divisor}")
-    return part
+    return divide(size, divisor, f"dimension {axis} of data {data} is {size}, expected a multiple of {divisor}")
 
 
 @rule
 def infer_regions(inputs: Inputs) -> Shapes:
     """Return the regions; with Softmax, the dimensions from `axis` to `end_axis` are joined."""
-    data = inputs.get_shape(0)
-    if data is None:
-        return [None]
+    data = inputs.require_shape(0)
     check_rank(inputs, 0, 4)
     if not inputs["do_softmax"]:
         regions = len(inputs["mask"]) * (inputs["classes"] + inputs["coords"] + 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irrun.ops.shape_rules.axes import check_axis, check_equal, check_scalar, get_dimension, normalize_axes
+from irrun.ops.shape_rules.axes import check_axis, check_scalar, get_dimension, match, normalize_axes
 from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
@@ -27,9 +27,7 @@ __all__: list[str] = []
 @rule
 def infer_reduction(inputs: Inputs) -> Shapes:
     """Return the shape without the axes that the second input contains, or with 1 for them."""
-    data, axes = inputs.get_shape(0), inputs.get_integers(1)
-    if data is None:
-        return [None]
+    data, axes = inputs.require_shape(0), inputs.get_integers(1)
     if axes is None:
         if inputs["keep_dims"]:
             return [make_unknown(len(data))]
@@ -43,14 +41,12 @@ def infer_reduction(inputs: Inputs) -> Shapes:
 @rule
 def infer_gather(inputs: Inputs) -> Shapes:
     """Return the shape of the data, with the shape of the indices instead of the axis."""
-    data, indices, axis = inputs.get_shape(0), inputs.get_shape(1), inputs.get_integer(2)
-    batch = inputs.attributes.get("batch_dims", 0)
-    if indices is not None and batch < 0:
-        batch += len(indices)
-    if data is not None and axis is not None:
+    data, axis = inputs.require_shape(0), inputs.get_integer(2)
+    if axis is not None:
         axis = check_axis(axis, len(data))
-    if data is None or indices is None:
-        return [None]
+    indices, batch = inputs.require_shape(1), inputs.attributes.get("batch_dims", 0)
+    if batch < 0:
+        batch += len(indices)
     if batch > len(indices) or batch < 0:
         raise ShapeError(f"batch_dims is {inputs['batch_dims']}, indices have the shape {indices}")
     if axis is None:
@@ -60,13 +56,15 @@ def infer_gather(inputs: Inputs) -> Shapes:
         return [PartialShape([*(UNBOUNDED if n is None else n for n in common), *result[len(common) :]])]
     if batch > axis:
         raise ShapeError(f"batch_dims is {batch}, expected at most the axis {axis}")
-    common_sizes: list[Dimension] = []
-    for i in range(batch):
-        size = merge(data[i], indices[i])
-        if size is None:
-            raise ShapeError(f"dimension {i} is {data[i]} in data {data}, but {indices[i]} in indices {indices}")
-        common_sizes.append(size)
-    return [PartialShape([*common_sizes, *data[batch:axis], *indices[batch:], *data[axis + 1 :]])]
+    return [PartialShape([*_match_batch(data, indices, batch), *data[batch:axis], *indices[batch:], *data[axis + 1 :]])]
+
+
+def _match_batch(data: PartialShape, indices: PartialShape, count: int) -> list[Dimension]:
+    """Return the first dimensions, which data and indices have in common."""
+    return [
+        match(data[i], indices[i], f"dimension {i} is {data[i]} in data {data}, but {indices[i]} in indices {indices}")
+        for i in range(count)
+    ]
 
 
 @rule
@@ -84,29 +82,22 @@ def infer_gather_elements(inputs: Inputs) -> Shapes:
     if len(data) != len(indices):
         raise ShapeError(f"indices have the shape {indices}, expected the rank of data {data}")
     axis = check_axis(inputs["axis"], len(data))
-    result: list[Dimension] = []
-    for i, (size, index) in enumerate(zip(data, indices, strict=True)):
-        merged = index if i == axis else merge(size, index)
-        if merged is None:
-            raise ShapeError(f"dimension {i} is {index} in indices {indices}, but {size} in data {data}")
-        result.append(merged)
+    result = [
+        index
+        if i == axis
+        else match(size, index, f"dimension {i} is {index} in indices {indices}, but {size} in data {data}")
+        for i, (size, index) in enumerate(zip(data, indices, strict=True))
+    ]
     return [PartialShape(result)]
 
 
 @rule
 def infer_gather_nd(inputs: Inputs) -> Shapes:
     """Return the shape of the indices, with slices of the data instead of the last dimension."""
-    data, indices, batch = inputs.get_shape(0), inputs.get_shape(1), inputs["batch_dims"]
-    if data is None or indices is None:
-        return [None]
+    data, indices, batch = inputs.require_shape(0), inputs.require_shape(1), inputs["batch_dims"]
     if batch >= len(indices) or batch > len(data):
         raise ShapeError(f"batch_dims is {batch}, expected less than the ranks of data {data} and indices {indices}")
-    common: list[Dimension] = []
-    for i in range(batch):
-        merged = merge(data[i], indices[i])
-        if merged is None:
-            raise ShapeError(f"dimension {i} is {data[i]} in data {data}, but {indices[i]} in indices {indices}")
-        common.append(merged)
+    common = _match_batch(data, indices, batch)
     depth = indices[-1]
     if not isinstance(depth, int):
         return [None]
@@ -144,12 +135,6 @@ def infer_scatter(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
     check_scalar(inputs, 3)
     _check_scatter_axis(inputs)
-    return [inputs.get_shape(0)]
-
-
-@rule
-def infer_scatter_of_slice(inputs: Inputs) -> Shapes:
-    """Return the shape of the data."""
     return [inputs.get_shape(0)]
 
 
@@ -243,9 +228,7 @@ def _broadcast_from(inputs: Inputs, data: PartialShape | None, target: PartialSh
 def infer_top_k(inputs: Inputs) -> Shapes:
     """Return the data with k elements along the axis, twice."""
     check_scalar(inputs, 1)
-    data, k = inputs.get_shape(0), inputs.get_sizes(1)
-    if data is None:
-        return [None] * 2
+    k, data = inputs.get_sizes(1), inputs.require_shape(0)
     axis = check_axis(inputs["axis"], len(data))
     size = data[axis]
     low, high = get_bounds(size)
@@ -277,12 +260,6 @@ def infer_segment_max(inputs: Inputs) -> Shapes:
 
 
 @rule
-def infer_bucketize(inputs: Inputs) -> Shapes:
-    """Return the shape of the data."""
-    return [inputs.get_shape(0)]
-
-
-@rule
 def infer_search_sorted(inputs: Inputs) -> Shapes:
     """Return the shape of the values."""
     sequence, values = inputs.get_shape(0), inputs.get_shape(1)
@@ -292,47 +269,32 @@ def infer_search_sorted(inputs: Inputs) -> Shapes:
         raise ShapeError(
             f"sorted_sequence has the shape {sequence}, values have the shape {values}, expected equal ranks"
         )
-    result: list[Dimension] = []
-    for a, b in zip(sequence[:-1], values[:-1], strict=True):
-        merged = merge(a, b)
-        if merged is None:
-            raise ShapeError(f"sorted_sequence has the shape {sequence}, values have the shape {values}")
-        result.append(merged)
-    return [PartialShape([*result, values[-1]])]
+    message = f"sorted_sequence has the shape {sequence}, values have the shape {values}"
+    common = [match(a, b, message) for a, b in zip(sequence[:-1], values[:-1], strict=True)]
+    return [PartialShape([*common, values[-1]])]
 
 
 @rule
 def infer_reverse_sequence(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
-    data, lengths = inputs.get_shape(0), inputs.get_shape(1)
-    if data is None:
-        return [None]
+    data, lengths = inputs.require_shape(0), inputs.get_shape(1)
     axis = check_axis(inputs["batch_axis"], len(data), "batch_axis")
     check_axis(inputs["seq_axis"], len(data), "seq_axis")
     if not lengths:
         return [data]
-    size = merge(data[axis], lengths[0])
-    if size is None:
-        raise ShapeError(f"seq_lengths has {lengths[0]} elements, data {data} expects {data[axis]}")
+    size = match(data[axis], lengths[0], f"seq_lengths has {lengths[0]} elements, data {data} expects {data[axis]}")
     return [PartialShape([*data[:axis], size, *data[axis + 1 :]])]
 
 
 @rule
 def infer_gather_tree(inputs: Inputs) -> Shapes:
     """Return the shape of the step ids."""
-    result = inputs.get_shape(0)
-    for position in (1,):
-        try:
-            result = merge_shapes(result, inputs.get_shape(position))
-        except ValueError:
-            raise ShapeError(
-                f"{inputs.get_name(position)} has the shape {inputs.get_shape(position)}, expected {result}"
-            ) from None
-    lengths = inputs.get_shape(2)
+    steps, parents, lengths = (inputs.get_shape(i) for i in range(3))
+    try:
+        result = merge_shapes(steps, parents)
+    except ValueError:
+        raise ShapeError(f"{inputs.get_name(1)} has the shape {parents}, expected {steps}") from None
     if result is not None and len(result) == 3 and lengths is not None and len(lengths) == 1:
-        check_equal(
-            lengths[0], result[1], f"max_seq_len has {lengths[0]} elements, step_ids {result} expect {result[1]}"
-        )
-        merged = merge(lengths[0], result[1])
-        result = PartialShape([result[0], merged if merged is not None else result[1], result[2]])
+        message = f"max_seq_len has {lengths[0]} elements, step_ids {result} expect {result[1]}"
+        result = PartialShape([result[0], match(lengths[0], result[1], message), result[2]])
     return [result]

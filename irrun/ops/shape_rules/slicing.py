@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from irrun.ops.shape_rules.axes import check_equal, check_scalar, normalize_axes
+from irrun.ops.shape_rules.axes import check_scalar, match, normalize_axes
 from irrun.ops.shape_rules.dimensions import ONE, Dimension, get_bounds, make_dimension, make_unknown, multiply
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs, ShapeError
@@ -67,9 +67,7 @@ def _count(size: float, start: float, stop: float, step: int) -> float:
 @rule
 def infer_slice(inputs: Inputs) -> Shapes:
     """Return a slice along some axes."""
-    data = inputs.get_shape(0)
-    if data is None:
-        return [None]
+    data = inputs.require_shape(0)
     start, stop, step = inputs.get_intervals(1), inputs.get_intervals(2), inputs.get_integers(3)
     counts = {len(x) for x in (start, stop, step) if x is not None}
     counts |= {n for i in (1, 2, 3) if inputs.has(i) and (n := inputs.count(i)) is not None}
@@ -106,12 +104,9 @@ def _limit(size: Dimension) -> Dimension:
 @rule
 def infer_strided_slice(inputs: Inputs) -> Shapes:
     """Return a slice along the first axes, according to the masks."""
-    data = inputs.get_shape(0)
+    data, stride = inputs.require_shape(0), inputs.get_integers(3)
     begin, end = inputs.get_intervals(1), inputs.get_intervals(2)
-    stride = inputs.get_integers(3)
     masks = {name: list(inputs[f"{name}_mask"]) for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")}
-    if data is None:
-        return [None]
     count = next((len(x) for x in (begin, end, stride) if x is not None), None)
     if count is None:
         count = next((n for i in (1, 2) if (n := inputs.count(i)) is not None), None)
@@ -174,15 +169,13 @@ def _slice_axes(
 @rule
 def infer_pad(inputs: Inputs) -> Shapes:
     """Return the shape of padded data."""
-    data = inputs.get_shape(0)
-    begin, end = inputs.get_intervals(1), inputs.get_intervals(2)
     check_scalar(inputs, 3)
-    if data is None:
-        return [None]
+    data = inputs.require_shape(0)
+    begin, end = inputs.get_intervals(1), inputs.get_intervals(2)
     for position in (1, 2):
         length = inputs.get_length(position)
         message = f"{inputs.get_name(position)} has {length} elements, data {data} expects {len(data)}"
-        check_equal(length, make_dimension(len(data), len(data)), message)
+        match(length, make_dimension(len(data), len(data)), message)
     if begin is None or end is None:
         return [make_unknown(len(data))]
     result = []

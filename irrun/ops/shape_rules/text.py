@@ -29,12 +29,6 @@ def infer_ragged_strings(inputs: Inputs) -> Shapes:
 
 
 @rule
-def infer_truncation(inputs: Inputs) -> Shapes:
-    """Return the shapes of the ragged tensors."""
-    return [inputs.get_shape(position) for position in range(inputs.output_count)]
-
-
-@rule
 def infer_combined_segments(inputs: Inputs) -> Shapes:
     """Return the shape of the rows of the last tensor that has several, and [elements], each twice."""
     shapes = [inputs.get_shape(position) for position in range(0, len(inputs) - 1, 3)]
@@ -50,18 +44,6 @@ def infer_dense_rows(inputs: Inputs) -> Shapes:
         return [None, None]
     shape = PartialShape([*rows, UNBOUNDED if size is None else size[0], *data[1:]])
     return [shape, shape]
-
-
-@rule
-def infer_fuzed_rows(inputs: Inputs) -> Shapes:
-    """Return the shape of the rows, twice."""
-    return [inputs.get_shape(0)] * 2
-
-
-@rule
-def infer_third_input(inputs: Inputs) -> Shapes:
-    """Return the shape of the third input."""
-    return [inputs.get_shape(2)]
 
 
 @rule

@@ -13,7 +13,7 @@ from irrun.ops._support.operation import Operation
 from irrun.ops.shape_rules.dimensions import Dimension, make_dimension
 from irrun.shapes import UNBOUNDED, PartialShape
 
-__all__ = ["VALUE_LIMIT", "Inputs", "ShapeError", "Value"]
+__all__ = ["VALUE_LIMIT", "Inputs", "ShapeError", "UnknownShapeError", "Value"]
 
 Array = np.ndarray[Any, Any]
 
@@ -34,6 +34,10 @@ class Constant(Protocol):
 
     def to_array(self) -> Array:
         """Read the value."""
+
+
+class UnknownShapeError(Exception):
+    """A rule needs the shape of an input, which is unknown. The shapes of all outputs are unknown then."""
 
 
 class ShapeError(ValueError):
@@ -141,6 +145,17 @@ class Inputs:
         """Return the shape of an input; None if its rank is unknown."""
         value = self.values[position] if position < len(self.values) else None
         return None if value is None else value.shape
+
+    def require_shape(self, position: int) -> PartialShape:
+        """Return the shape of an input.
+
+        Raises:
+            UnknownShapeError: The rank is unknown.
+        """
+        shape = self.get_shape(position)
+        if shape is None:
+            raise UnknownShapeError
+        return shape
 
     def get_shapes(self) -> list[PartialShape | None]:
         """Return the shapes of all inputs."""

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-@op("Truncate", opset="extension", scratch=4, shape="infer_truncation", flops=0, output_types=("i32", "i32", 2))
+@op("Truncate", opset="extension", scratch=4, shape=(0, 1, 2, 3, 4, 5), flops=0, output_types=("i32", "i32", 2))
 def truncate(*inputs: Array, m_num_inputs: int = 0) -> tuple[Array, ...]:
     """Shorten rows, or pairs of rows, to a length.
 
@@ -213,7 +213,7 @@ def ragged_to_dense(
     return dense.reshape(shape), mask.reshape(shape)
 
 
-@op("FuzeRagged", opset="extension", scratch=3, shape="infer_fuzed_rows", flops=0, output_types=("i32", "i32"))
+@op("FuzeRagged", opset="extension", scratch=3, shape=(0, 0), flops=0, output_types=("i32", "i32"))
 def fuze_ragged(row_begins: Array, row_ends: Array, begins: Array, ends: Array) -> tuple[Array, Array]:
     """Join the strings of each row: the result begins with the first one and ends with the last one.
 
@@ -241,7 +241,7 @@ def fuze_ragged(row_begins: Array, row_ends: Array, begins: Array, ends: Array) 
     return beyond[0][row_begins], beyond[1][last]
 
 
-@op("RaggedTensorPack", opset="extension", kind="view", shape="infer_third_input", flops=0, output_types=(2,))
+@op("RaggedTensorPack", opset="extension", kind="view", shape=(2,), flops=0, output_types=(2,))
 def ragged_tensor_pack(begins: Array, ends: Array, data: Array) -> Array:
     """Return the elements of a ragged tensor, without its rows.
 

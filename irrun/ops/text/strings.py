@@ -33,7 +33,7 @@ __all__ = [
     "StringTensorPack",
     opset="extension",
     kind="movement",
-    shape="infer_packed_strings",
+    shape="keep_shape",
     folding="linear",
     flops=0,
     output_types=("string",),
