@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.element_types import ElementType
 from irrun.ir.graph import Port
 from irrun.ops._support.operation import Operation
 from irrun.runtime.program import ABSENT, Instruction, Program, Refusal
@@ -71,15 +72,14 @@ class View:
         return port.shape.get_min_shape()
 
     def get_dtype(self, slot: int) -> np.dtype[Any] | None:
-        """Return the type of a value: the declared type, unless the program computes in another type."""
-        constant = self.get_constant(slot)
-        port = self.ports.get(slot)
-        dtype: np.dtype[Any] | None = None
+        """Return the type of a value: the declared type, unless the program computes in another one."""
+        constant, producer, port = self.get_constant(slot), self.producers.get(slot), self.ports.get(slot)
         if constant is not None:
-            dtype = constant.dtype
-        elif port is not None and port.element_type is not None:
-            dtype = self.program.computed_types.get(port.element_type.dtype, port.element_type.dtype)
-        return dtype
+            return constant.dtype
+        if producer is not None and producer.operation.converts and "destination_type" in producer.attributes:
+            destination: ElementType = producer.attributes["destination_type"]
+            return np.dtype(destination.dtype)
+        return None if port is None else self.program.get_computed_dtype(port)
 
     def is_f32(self, slot: int) -> bool:
         """Return whether a value has the type f32."""

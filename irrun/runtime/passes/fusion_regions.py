@@ -7,19 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from irrun.element_types import ElementType
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.expressions.numpy import Arrays
 from irrun.fast.expressions.table import find_call
-from irrun.ir.graph import Layer
 from irrun.runtime.passes.engine import View
-from irrun.runtime.passes.regions import RegionGrower
+from irrun.runtime.passes.regions import RegionGrower, broadcasts
 from irrun.runtime.program import Instruction
 
 __all__ = ["Region", "RegionFinder"]
 
 Array = np.ndarray[Any, Any]
-Shape = tuple[int, ...]
 
 F32 = np.dtype(np.float32)
 VALUE = Operand("input", 0)
@@ -54,55 +51,37 @@ class RegionFinder:
     Args:
         view: The program.
         is_body: Whether its values may be kept between iterations.
+
+    Attributes:
+        claimed: The numbers of the instructions that are members of regions.
     """
 
     def __init__(self, view: View, is_body: bool) -> None:
-        self.program = program = view.program
         self.view = view
         self.is_body = is_body
-        self.instructions = program.instructions
-        self.grower = RegionGrower(program)
-        self.types: dict[int, np.dtype[Any]] = {}
-        self.shapes: dict[int, Shape] = {}
-        for slot, layer in zip(program.parameters, program.parameter_layers, strict=False):
-            self._declare(slot, layer, 0)
-        for instruction in self.instructions:
-            for position, slot in enumerate(instruction.outputs):
-                self._declare(slot, instruction.layer, position)
-            destination = instruction.attributes.get("destination_type")
-            if isinstance(destination, ElementType):
-                self.types[instruction.outputs[0]] = destination.dtype
+        self.instructions = view.program.instructions
+        self.grower = RegionGrower(view.program)
         self.claimed: set[int] = set()
 
-    def _declare(self, slot: int, layer: Layer, position: int) -> None:
-        port = layer.outputs[position] if position < len(layer.outputs) else None
-        if port is None or slot in self.program.constant_layers:
-            return
-        if port.element_type is not None:
-            dtype = port.element_type.dtype
-            self.types[slot] = self.program.computed_types.get(dtype, dtype)
-        if port.shape is not None:
-            self.shapes[slot] = tuple(d.min_length if d.is_static else -1 for d in port.shape)
-
     def find_regions(self) -> list[Region]:
-        """Return the regions, which do not overlap."""
+        """Return the regions, which do not overlap. Those with anchors come first, because they save more."""
         regions = []
         for has_anchor in (True, False):
-            for index, instruction in enumerate(self.instructions):
-                if index in self.claimed or not self._is_candidate(instruction):
-                    continue
-                if instruction.operation.is_overwritable != has_anchor:
-                    continue
-                region = _RegionGrower(self, index).grow()
-                if region is not None:
-                    regions.append(region)
+            for number, instruction in enumerate(self.instructions):
+                if instruction.operation.is_overwritable == has_anchor and self.is_candidate(number):
+                    region = _Growth(self, number).run()
+                    if region is not None:
+                        regions.append(region)
         return regions
 
-    def _is_candidate(self, instruction: Instruction) -> bool:
+    def is_candidate(self, number: int) -> bool:
+        """Return whether an instruction may belong to a region that is found now."""
+        instruction = self.instructions[number]
         return (
-            not (instruction.operation.is_custom or instruction.bodies or instruction.provided or instruction.plain)
+            number not in self.claimed
+            and not (instruction.operation.is_custom or instruction.bodies or instruction.provided or instruction.plain)
             and len(instruction.outputs) == 1
-            and self.types.get(instruction.outputs[0]) == F32
+            and self.view.is_f32(instruction.outputs[0])
         )
 
     def dies_in(self, slot: int, members: set[int]) -> bool:
@@ -116,18 +95,19 @@ class RegionFinder:
         return is_new and self.grower.consumers[slot] <= members
 
 
-class _RegionGrower:
+class _Growth:
     """Adds instructions to a region as long as possible.
 
     Args:
         finder: The facts about the program.
-        start: The index of the first instruction.
+        start: The number of the first instruction.
     """
 
     def __init__(self, finder: RegionFinder, start: int) -> None:
-        self.finder, self.start = finder, start
-        first = finder.instructions[start]
-        self.shape = finder.shapes.get(first.outputs[0])
+        self.finder, self.view = finder, finder.view
+        self.start = start
+        self.first = finder.instructions[start]
+        self.shape = self.view.get_shape(self.first.outputs[0]) or ()
         self.steps: list[Step] = []
         self.inputs: list[int] = []
         self.constants: list[Array] = []
@@ -135,134 +115,112 @@ class _RegionGrower:
         #: Slots of the region -> operands.
         self.slots: dict[int, Operand] = {}
 
-    def grow(self) -> Region | None:
+    def run(self) -> Region | None:
         """Return the largest region with a single result, or None if no region has several instructions."""
-        finder, first = self.finder, self.finder.instructions[self.start]
-        is_anchor = first.operation.is_overwritable
-        if self.shape is None:
+        finder, is_anchor = self.finder, self.first.operation.is_overwritable
+        if self.view.get_shape(self.first.outputs[0]) is None:
             return None
         if is_anchor:
-            self.inputs.append(first.outputs[0])
-            self.slots[first.outputs[0]] = VALUE
-        elif not self._add_first(first):
+            self.inputs.append(self.first.outputs[0])
+            self.slots[self.first.outputs[0]] = VALUE
+        elif not self._add_first():
             return None
-        sizes = {}
-
-        def add(number: int) -> bool:
-            is_added = self._add(number)
-            sizes[len(self.members)] = len(self.steps), len(self.inputs), len(self.constants)
-            return is_added
-
-        count = finder.grower.grow(
-            self.members, add, lambda n: n <= self.start + MAX_DISTANCE and len(self.steps) < MAX_STEPS
+        parts = (self.steps, self.inputs, self.constants)
+        if not finder.grower.grow(self.members, parts, self._add, self._may_grow):
+            return None
+        finder.claimed.update(self.members)
+        return Region(
+            [finder.instructions[number] for number in self.members],
+            self.first if is_anchor else None,
+            tuple(self.inputs),
+            ElementwiseChain(tuple(self.steps), len(self.inputs), tuple(self.constants)),
+            may_overwrite=not is_anchor and finder.dies_in(self.inputs[0], set(self.members)),
         )
-        if count < 2:
-            return None
-        members = self.members[:count]
-        finder.claimed.update(members)
-        step_count, input_count, constant_count = sizes[count]
-        inputs = tuple(self.inputs[:input_count])
-        may_overwrite = not is_anchor and finder.dies_in(inputs[0], set(members))
-        instructions = [finder.instructions[number] for number in members]
-        chain = ElementwiseChain(tuple(self.steps[:step_count]), input_count, tuple(self.constants[:constant_count]))
-        return Region(instructions, first if is_anchor else None, inputs, chain, may_overwrite)
 
-    def _add_first(self, instruction: Instruction) -> bool:
-        """Add the first instruction of a region without an anchor."""
-        for slot in instruction.inputs:
-            is_value = slot not in self.finder.program.constant_layers and self.finder.types.get(slot) == F32
-            if is_value and self.finder.shapes.get(slot) == self.shape:
+    def _may_grow(self, number: int) -> bool:
+        return number <= self.start + MAX_DISTANCE and len(self.steps) < MAX_STEPS
+
+    def _add_first(self) -> bool:
+        """Add the first instruction of a region without an anchor; its first input of the full shape is the value."""
+        for slot in self.first.inputs:
+            is_variable = self.view.get_constant(slot) is None and self.view.is_f32(slot)
+            if is_variable and self.view.get_shape(slot) == self.shape:
                 self.inputs.append(slot)
                 self.slots[slot] = VALUE
-                is_added = self._add(self.start)
+                is_added = self._add_steps(self.first)
                 del self.slots[slot]
                 return is_added
         return False
 
-    def _add(self, index: int) -> bool:
+    def _add(self, number: int) -> bool:
         """Add an instruction if it is an elementwise operation on values of the region."""
-        finder, instruction = self.finder, self.finder.instructions[index]
-        if index in finder.claimed or not finder._is_candidate(instruction):
+        if not self.finder.is_candidate(number) or not self._add_steps(self.finder.instructions[number]):
             return False
-        if self.slots.keys().isdisjoint(instruction.inputs):
+        self.members.append(number)
+        return True
+
+    def _add_steps(self, instruction: Instruction) -> bool:
+        """Add the steps of an instruction, unless a chain cannot contain it."""
+        (output,) = instruction.outputs
+        if self.slots.keys().isdisjoint(instruction.inputs) or self.view.get_shape(output) != self.shape:
             return False
-        if finder.shapes.get(instruction.outputs[0]) != self.shape:
-            return False
-        saved = len(self.inputs), len(self.constants)
+        lengths = len(self.inputs), len(self.constants)
         steps = self._make_steps(instruction)
         if not steps:
-            del self.inputs[saved[0] :], self.constants[saved[1] :]
+            del self.inputs[lengths[0] :], self.constants[lengths[1] :]
             return False
         self.steps += steps
-        self.slots[instruction.outputs[0]] = Operand("step", len(self.steps) - 1)
-        if index != self.start:
-            self.members.append(index)
+        self.slots[output] = Operand("step", len(self.steps) - 1)
         return True
 
     def _make_steps(self, instruction: Instruction) -> list[Step]:
         """Return the steps of an instruction, or an empty list if a chain cannot contain it."""
-        constants = [self.finder.view.get_constant(slot) for slot in instruction.inputs]
+        constants = [self.view.get_constant(slot) for slot in instruction.inputs]
         if str(instruction.operation) == "BatchNormInference-5":
             return self._make_normalization(instruction, constants)
         if any(c is not None and c.dtype is not F32 for c in constants):
             return []
-        assert self.shape is not None
         call = find_call(Arrays, str(instruction.operation), instruction.attributes, constants, len(self.shape))
         if call is None:
             return []
-        operands = []
-        for source in call.operands:
-            if isinstance(source, int):
-                operand = self._get_operand(instruction.inputs[source], constants[source])
-            else:
-                operand = self._get_operand(-1, source)
-            if operand is None:
-                return []
-            operands.append(operand)
-        return [Step.create(call.name, *operands, parameters=call.parameters)]
+        sources = [instruction.inputs[s] if isinstance(s, int) else s for s in call.operands]
+        operands = [self._find_operand(source) for source in sources]
+        known = [operand for operand in operands if operand is not None]
+        return [Step.create(call.name, *known, parameters=call.parameters)] if len(known) == len(operands) else []
 
-    def _get_operand(self, slot: int, constant: Array | None) -> Operand | None:
-        """Return the operand for an input, or None if it does not broadcast to the shape of the region."""
+    def _find_operand(self, source: int | Array) -> Operand | None:
+        """Return the operand for a slot or a constant, or None if it does not broadcast to the shape of the region."""
+        constant = self.view.get_constant(source) if isinstance(source, int) else source
         if constant is not None:
-            if not self._broadcasts(constant.shape):
-                return None
-            self.constants.append(constant)
-            return Operand("constant", len(self.constants) - 1)
-        if slot in self.slots:
-            return self.slots[slot]
-        shape = self.finder.shapes.get(slot)
-        if shape is None or self.finder.types.get(slot) != F32 or not self._broadcasts(shape):
+            return self._add_constant(constant) if broadcasts(constant.shape, self.shape) else None
+        assert isinstance(source, int)
+        if source in self.slots:
+            return self.slots[source]
+        shape = self.view.get_shape(source)
+        if shape is None or not self.view.is_f32(source) or not broadcasts(shape, self.shape):
             return None
-        if slot not in self.inputs:
-            self.inputs.append(slot)
-        return Operand("input", self.inputs.index(slot))
+        if source not in self.inputs:
+            self.inputs.append(source)
+        return Operand("input", self.inputs.index(source))
 
-    def _broadcasts(self, shape: Shape) -> bool:
-        own = self.shape
-        assert own is not None
-        if len(shape) > len(own):
-            return False
-        return all(n in (1, m) for n, m in zip(shape[::-1], own[::-1], strict=False))
+    def _add_constant(self, value: Array) -> Operand:
+        self.constants.append(value)
+        return Operand("constant", len(self.constants) - 1)
 
     def _make_normalization(self, instruction: Instruction, constants: list[Array | None]) -> list[Step]:
         """Return the steps of BatchNormInference with constant statistics: a product and a sum."""
-        data = instruction.inputs[0]
-        assert self.shape is not None
-        channels = self.shape[1] if len(self.shape) > 1 else -1
+        data = self.slots.get(instruction.inputs[0])
+        channels = self.shape[1] if len(self.shape) > 1 else None
         values = [v.astype(np.float64) for v in constants[1:] if v is not None]
-        if len(values) < 4 or any(v.shape != (channels,) for v in values) or data not in self.slots:
+        if data is None or len(values) < 4 or any(v.shape != (channels,) for v in values):
             return []
-        scale = values[0] / np.sqrt(values[3] + instruction.attributes["epsilon"])
-        shift = values[1] - values[2] * scale
+        gamma, beta, mean, variance = values
+        scale = gamma / np.sqrt(variance + instruction.attributes["epsilon"])
+        shift = beta - mean * scale
         if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
             return []
-        aligned = [v.astype(np.float32).reshape(-1, *[1] * (len(self.shape) - 2)) for v in (scale, shift)]
-        operand: Operand | None = self.slots[data]
-        steps = []
-        for name, value in zip(("Multiply", "Add"), aligned, strict=True):
-            constant = self._get_operand(-1, value)
-            assert constant is not None
-            assert operand is not None
-            steps.append(Step.create(name, operand, constant))
-            operand = Operand("step", len(self.steps) + len(steps) - 1)
-        return steps
+        factor, term = (
+            self._add_constant(v.astype(np.float32).reshape(-1, *[1] * (len(self.shape) - 2))) for v in (scale, shift)
+        )
+        product = Operand("step", len(self.steps))
+        return [Step.create("Multiply", data, factor), Step.create("Add", product, term)]

@@ -21,7 +21,7 @@ from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
 from irrun.fast.jit.vectors import Vectors
 from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.engine import View
-from irrun.runtime.passes.regions import RegionGrower
+from irrun.runtime.passes.regions import RegionGrower, broadcasts
 from irrun.runtime.program import ABSENT, Instruction, Program, Refusal
 
 __all__ = ["Compilation", "Group", "Kernel", "is_row_or_full"]
@@ -174,17 +174,12 @@ class Compilation:
 
     def extend(self, group: Group) -> None:
         """Add the following instructions, as long as only the last value is used elsewhere."""
-        sizes = {len(group.members): (len(group.operands), len(group.steps))}
 
         def add(number: int) -> bool:
-            is_added = self.is_replaceable(number) and self.add_member(group, number)
-            sizes[len(group.members)] = len(group.operands), len(group.steps)
-            return is_added
+            return self.is_replaceable(number) and self.add_member(group, number)
 
-        count = self.grower.grow(group.members, add, lambda number: len(group.members) < MAX_MEMBERS)
-        operand_count, step_count = sizes[count]
-        group.members = group.members[:count]
-        group.operands, group.steps = group.operands[:operand_count], group.steps[:step_count]
+        parts = (group.operands, group.steps)
+        self.grower.grow(group.members, parts, add, lambda number: len(group.members) < MAX_MEMBERS)
 
     def add_member(self, group: Group, number: int) -> bool:
         """Add an elementwise operation to a group if its result has the shape of the group."""
@@ -212,7 +207,7 @@ class Compilation:
                 source = source if constant is None else constant
             else:
                 own = source.shape
-            if own is None or not _broadcasts(own, group.shape) or not (group.accepts is None or group.accepts(own)):
+            if own is None or not broadcasts(own, group.shape) or not (group.accepts is None or group.accepts(own)):
                 return False
             numbers.append(("operand", len(group.operands) + len(operands)))
             operands.append(source)
@@ -258,13 +253,6 @@ class Compilation:
             self.program.refusals.append(Refusal(self.instructions[group.members[0]].layer.name, "compile", str(error)))
             return
         self.replace(group.members, kernel, (*group.inputs, *variable))
-
-
-def _broadcasts(shape: Sequence[Any], target: Sequence[Any]) -> bool:
-    """Return whether a declared shape broadcasts to another without changing it. Kernels check dynamic dimensions."""
-    if len(shape) > len(target):
-        return False
-    return all(d in (1, n) for d, n in zip(reversed(shape), reversed(target), strict=False))
 
 
 def is_row_or_full(shape: Sequence[Any], operand: Sequence[Any]) -> bool:
