@@ -75,7 +75,7 @@ class View:
         """Return the type of a value: the declared type, unless the program computes in another one."""
         constant, producer, port = self.get_constant(slot), self.producers.get(slot), self.ports.get(slot)
         if constant is not None:
-            return constant.dtype
+            return np.dtype(constant.dtype)
         if producer is not None and producer.operation.converts and "destination_type" in producer.attributes:
             destination: ElementType = producer.attributes["destination_type"]
             return np.dtype(destination.dtype)

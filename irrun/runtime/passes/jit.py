@@ -5,7 +5,7 @@ from __future__ import annotations
 from irrun.fast.compressed import multiply_by_weights
 from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.jit_compilation import Compilation
-from irrun.runtime.passes.jit_groups import start_group
+from irrun.runtime.passes.jit_groups import replace_group
 from irrun.runtime.passes.jit_singles import SINGLES
 from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import Program
@@ -40,15 +40,9 @@ def compile_program(program: Program, packed: PackedMemory) -> None:
     for number, instruction in enumerate(program.instructions):
         if number not in compilation.taken and instruction.kernel is multiply_by_weights:
             replace_compressed_product(compilation, number)
-        if compilation.is_replaceable(number):
-            compilation.replace_group(start_group(compilation, number))
+        compilation.attempt(number, replace_group)
     for number, instruction in enumerate(program.instructions):
-        if compilation.is_replaceable(number):
-            replace = SINGLES.get(instruction.operation.type)
-            if replace is not None:
-                replace(compilation, number)
-            else:
-                compilation.replace_group(compilation.start_expression(number))
+        compilation.attempt(number, SINGLES.get(instruction.operation.type, Compilation.replace_expression))
     compilation.finish()
 
 

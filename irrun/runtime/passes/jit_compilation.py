@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from irrun.fast.errors import REFUSALS
+from irrun.fast.errors import REFUSALS, NoKernelError
 from irrun.fast.expressions.table import Call, find_call, get_expression
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel
@@ -24,7 +24,7 @@ from irrun.runtime.passes.engine import View
 from irrun.runtime.passes.regions import RegionGrower, broadcasts
 from irrun.runtime.program import ABSENT, Instruction, Program, Refusal
 
-__all__ = ["Compilation", "Group", "Kernel", "is_row_or_full"]
+__all__ = ["NOT_F32", "Compilation", "Group", "Kernel", "is_row_or_full"]
 
 Array = np.ndarray[Any, Any]
 Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel | VariableProductKernel
@@ -33,6 +33,8 @@ Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel |
 MIN_CHEAP_SIZE = 1 << 15
 #: Minimum number of elements for compiling other expressions.
 MIN_SIZE = 1 << 11
+#: Why operations on other values are not compiled.
+NOT_F32 = "not all operands are f32 that broadcasts to the result"
 #: Maximum number of operations in a group: each operand takes a register.
 MAX_MEMBERS = 24
 
@@ -136,26 +138,44 @@ class Compilation:
             ]
             self.program.free_after_last_use()
 
+    def attempt(self, number: int, replace: Callable[[Compilation, int], None]) -> None:
+        """Replace an instruction if it is replaceable, or keep the reason why it has no compiled kernel.
+
+        Args:
+            number: The number of the instruction.
+            replace: Replaces it, or raises one of `REFUSALS`. Without a text, there is nothing to report.
+        """
+        if self.is_replaceable(number):
+            try:
+                replace(self, number)
+            except REFUSALS as error:
+                if str(error):
+                    self.program.refusals.append(Refusal(self.instructions[number].layer.name, "compile", str(error)))
+
     # Groups
 
-    def start_expression(self, number: int) -> Group | None:
-        """Return the group of elementwise operations that starts with an instruction."""
+    def replace_expression(self, number: int) -> None:
+        """Replace the group of elementwise operations that starts with an instruction.
+
+        Raises:
+            NoKernelError: It has no compiled kernel.
+        """
         instruction = self.instructions[number]
-        value = self.choose_running_value(instruction)
         reasons: list[str] = []
-        if value is None or self.find_call(instruction, reasons.append) is None:
-            self.program.refusals += [Refusal(instruction.layer.name, "compile", reason) for reason in reasons]
-            return None
-        shape = self.view.get_shape(value)
-        if shape is None or not self.view.is_f32(value):
-            return None
+        if self.find_call(instruction, reasons.append) is None:
+            raise NoKernelError("; ".join(reasons))
+        value = self.choose_running_value(instruction)
+        if value is None:
+            raise NoKernelError("no variable input is known to have the shape of the result")
+        shape = self.view.get_shape(value) or ()
         group = Group(value, shape, None, (value,))
-        if not self.add_member(group, number):
-            return None
+        if not self.view.is_f32(value) or not self.add_member(group, number):
+            raise NoKernelError(NOT_F32)
         self.extend(group)
-        size = math.prod(d or 64 for d in shape)
         limit = MIN_CHEAP_SIZE if group.is_cheap and len(group.members) == 1 else MIN_SIZE
-        return group if size >= limit else None
+        if math.prod(d or 64 for d in shape) < limit:
+            raise NoKernelError(f"NumPy is as fast for fewer than {limit:,} elements")
+        self.replace_group(group)
 
     def choose_running_value(self, instruction: Instruction) -> int | None:
         """Return the input that has the shape of the result."""
@@ -233,10 +253,12 @@ class Compilation:
             for call, numbers in group.steps
         )
 
-    def replace_group(self, group: Group | None) -> None:
-        """Replace the instructions of a group by its kernel, if there is a group and a kernel."""
-        if group is None:
-            return
+    def replace_group(self, group: Group) -> None:
+        """Replace the instructions of a group by its kernel. For static shapes, it is compiled now.
+
+        Raises:
+            NoKernelError: There is no kernel for these shapes; other exceptions of `REFUSALS` mean the same.
+        """
         steps = self.number_steps(group)
         constants = [None if isinstance(operand, int) else operand for operand in group.operands]
         kernel: Kernel
@@ -246,12 +268,8 @@ class Compilation:
             kernel = group.create(steps, constants)
         variable = tuple(operand for operand in group.operands if isinstance(operand, int))
         shapes = [self.view.get_shape(slot) for slot in (*group.inputs, *variable)]
-        try:
-            if all(shape is not None and None not in shape for shape in shapes):
-                kernel.prepare([shape or () for shape in shapes])
-        except REFUSALS as error:
-            self.program.refusals.append(Refusal(self.instructions[group.members[0]].layer.name, "compile", str(error)))
-            return
+        if all(shape is not None and None not in shape for shape in shapes):
+            kernel.prepare([shape or () for shape in shapes])
         self.replace(group.members, kernel, (*group.inputs, *variable))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES
-from irrun.fast.errors import REFUSALS, NoKernelError
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.attention import AttentionKernel, convert_mask
 from irrun.fast.jit.column_softmax import MAX_LENGTH, ColumnSoftmaxKernel
 from irrun.fast.jit.conversion import WideningKernel, compile_widening
@@ -22,7 +22,7 @@ from irrun.ir.graph import Port
 from irrun.ops._support import registry
 from irrun.runtime.passes.jit_compilation import Compilation
 from irrun.runtime.passes.specialization import make_site
-from irrun.runtime.program import ABSENT, Instruction, Refusal
+from irrun.runtime.program import ABSENT, Instruction
 
 if TYPE_CHECKING:
     from irrun.fast.jit.body_kernels import CellKernel
@@ -39,6 +39,7 @@ ASSUMED_DIMENSION = 2
 MIN_COLUMNS = 64
 
 
+#: Replaces an instruction, or raises one of `REFUSALS`.
 Replacement = Callable[[Compilation, int], None]
 #: Operation type -> the function that replaces an instruction that has a compiled kernel and no epilogue.
 SINGLES: dict[str, Replacement] = {}
@@ -60,46 +61,52 @@ def replace_conversion(compilation: Compilation, number: int) -> None:
     instruction = compilation.instructions[number]
     slot, (result,) = instruction.inputs[0], instruction.outputs
     port, shape = compilation.view.ports.get(slot), compilation.view.get_shape(slot)
-    if (
-        slot not in compilation.program.parameters
-        or port is None
-        or port.element_type != F16
-        or not compilation.view.is_f32(result)
-    ):
-        return
+    is_f16 = slot in compilation.program.parameters and port is not None and port.element_type == F16
+    if not is_f16 or not compilation.view.is_f32(result):
+        raise NoKernelError("not an input of the model in f16 that is converted to f32")
     if shape is None or math.prod(d or MIN_WIDENED_SIZE for d in shape) < MIN_WIDENED_SIZE:
-        return
+        raise NoKernelError(f"NumPy is as fast for fewer than {MIN_WIDENED_SIZE:,} elements")
     compile_widening()
-    kernel = WideningKernel()
-    compilation.replace([number], kernel, instruction.inputs)
+    compilation.replace([number], WideningKernel(), instruction.inputs)
 
 
-def _find_variable(compilation: Compilation, instruction: Instruction) -> int | None:
-    """Return the slot of the only variable input if the result is f32 of known rank."""
+def _find_variable(compilation: Compilation, instruction: Instruction) -> tuple[int, tuple[Any, ...]]:
+    """Return the slot of the only variable input, and the shape of the result.
+
+    Raises:
+        NoKernelError: There are other variable inputs, or the result is not f32 of known rank.
+    """
     view = compilation.view
     slots = [slot for slot in instruction.inputs if view.get_constant(slot) is None]
-    is_known = view.get_shape(instruction.outputs[0]) is not None and view.is_f32(instruction.outputs[0])
-    return slots[0] if is_known and len(slots) == 1 and slots[0] != ABSENT else None
+    shape = view.get_shape(instruction.outputs[0])
+    if shape is None or not view.is_f32(instruction.outputs[0]) or len(slots) != 1 or ABSENT in slots:
+        raise NoKernelError("not f32 of known rank with one variable input")
+    return slots[0], shape
+
+
+def _list_variables(compilation: Compilation, instruction: Instruction) -> tuple[int, ...]:
+    """Return the slots of the inputs that are connected and not constant."""
+    return tuple(s for s in instruction.inputs if s != ABSENT and compilation.view.get_constant(s) is None)
 
 
 @replaces("Softmax")
 def replace_softmax(compilation: Compilation, number: int) -> None:
     """Replace Softmax of rows, or of columns that are next to each other."""
     instruction = compilation.instructions[number]
-    slot, shape = _find_variable(compilation, instruction), compilation.view.get_shape(instruction.outputs[0]) or ()
+    slot, shape = _find_variable(compilation, instruction)
     axis, rank = instruction.attributes.get("axis", 1), len(shape)
-    if slot is None or not -rank <= axis < rank:
-        return
+    if not -rank <= axis < rank:
+        raise NoKernelError(f"axis {axis} is out of range for rank {rank}")
     axis %= rank
     kernel: ColumnSoftmaxKernel | SoftmaxKernel
     if axis < rank - 1:
         length, columns = shape[axis], math.prod(d or MIN_COLUMNS for d in shape[axis + 1 :])
         if length is None or not 1 < length <= MAX_LENGTH or columns < MIN_COLUMNS:
-            return
+            raise NoKernelError(f"only for at least {MIN_COLUMNS} columns of 2 to {MAX_LENGTH} elements")
         kernel = ColumnSoftmaxKernel(rank, axis)
     else:
         if shape[-1] == 1:
-            return
+            raise NoKernelError("rows have one element")
         kernel = SoftmaxKernel(rank)
         kernel.prepare(())
     compilation.replace([number], kernel, (slot,))
@@ -109,17 +116,13 @@ def replace_softmax(compilation: Compilation, number: int) -> None:
 def replace_max_pool(compilation: Compilation, number: int) -> None:
     """Replace MaxPool of images without indices."""
     instruction = compilation.instructions[number]
-    slot, shape = _find_variable(compilation, instruction), compilation.view.get_shape(instruction.outputs[0]) or ()
-    if slot is None or len(shape) != 4 or len(instruction.outputs) != 1:
-        return
+    slot, shape = _find_variable(compilation, instruction)
+    if len(shape) != 4 or len(instruction.outputs) != 1:
+        raise NoKernelError("only for images, without indices")
     kernel = MaxPoolKernel(instruction.attributes)
     data_shape = compilation.view.get_shape(slot)
-    try:
-        if data_shape is not None and None not in data_shape:
-            kernel.prepare([data_shape])
-    except REFUSALS as error:
-        compilation.program.refusals.append(Refusal(instruction.layer.name, "compile", str(error)))
-        return
+    if data_shape is not None and None not in data_shape:
+        kernel.prepare([data_shape])
     compilation.replace([number], kernel, (slot,))
 
 
@@ -130,19 +133,17 @@ def replace_attention(compilation: Compilation, number: int) -> None:
     constants = [compilation.view.get_constant(slot) for slot in instruction.inputs]
     has_scale = len(constants) == 5
     if any(x is not None for x in constants[:3]) or len(constants) > 5 or (has_scale and constants[4] is None):
-        return
-    if ABSENT in instruction.inputs or not all(
-        map(compilation.view.is_f32, (*instruction.inputs[:3], *instruction.outputs))
-    ):
-        return
+        raise NoKernelError("queries, keys and values are not all variable, the scale is, or there is a sink")
+    values = (*instruction.inputs[:3], *instruction.outputs)
+    if ABSENT in instruction.inputs or not all(map(compilation.view.is_f32, values)):
+        raise NoKernelError("not f32, or an input is not connected")
     mask = constants[3] if len(constants) > 3 else None
     port = compilation.view.ports.get(instruction.inputs[3]) if len(constants) > 3 else None
     is_boolean = mask.dtype == np.bool_ if mask is not None else port is not None and port.element_type == BOOLEAN
     kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)), is_boolean)
     kernel.prepare(())
     instruction = convert_mask_before(compilation, instruction)
-    inputs = tuple(slot for slot in instruction.inputs if compilation.view.get_constant(slot) is None)
-    compilation.replace([number], kernel, inputs, plain=(instruction,))
+    compilation.replace([number], kernel, _list_variables(compilation, instruction), plain=(instruction,))
 
 
 def convert_mask_before(compilation: Compilation, attention: Instruction) -> Instruction:
@@ -181,15 +182,10 @@ def replace_gather_tree(compilation: Compilation, number: int) -> None:
     ports = [compilation.view.ports.get(slot) for slot in (*instruction.outputs, *instruction.inputs)]
     dtype = next((x.element_type.dtype for x in ports if x is not None and x.element_type is not None), None)
     if dtype not in ELEMENT_BITS or ABSENT in instruction.inputs:
-        return
-    try:
-        kernel = GatherTreeKernel(make_site(compilation.program, instruction, compilation.packed))
-    except REFUSALS as error:
-        compilation.program.refusals.append(Refusal(instruction.layer.name, "compile", str(error)))
-        return
+        raise NoKernelError("not integers, or an input is not connected")
+    kernel = GatherTreeKernel(make_site(compilation.program, instruction, compilation.packed))
     compile_paths(ELEMENT_BITS[dtype])
-    inputs = tuple(slot for slot in instruction.inputs if compilation.view.get_constant(slot) is None)
-    compilation.replace([number], kernel, inputs)
+    compilation.replace([number], kernel, _list_variables(compilation, instruction))
 
 
 @replaces("LSTMCell", "GRUCell", "RNNCell", "AUGRUCell")
@@ -198,12 +194,12 @@ def replace_cell(compilation: Compilation, number: int) -> None:
     from irrun.fast.jit.body_kernels import CellKernel
 
     instruction, view = compilation.instructions[number], compilation.view
-    inputs = tuple(slot for slot in instruction.inputs if slot != ABSENT and view.get_constant(slot) is None)
-    shapes = [view.get_shape(slot) for slot in inputs]
-    if not all(map(view.is_f32, (*inputs, *instruction.outputs))):
-        return
-    if not shapes or shapes[0] is None or shapes[0][:1] == (1,):  # NumPy is as fast for one row
-        return
+    inputs = _list_variables(compilation, instruction)
+    shape = view.get_shape(inputs[0]) if inputs else None
+    if shape is None or not all(map(view.is_f32, (*inputs, *instruction.outputs))):
+        raise NoKernelError("not f32 of known rank")
+    if shape[:1] == (1,):
+        raise NoKernelError("NumPy is as fast for one row")
     _replace_recurrent(compilation, number, CellKernel)
 
 
@@ -224,18 +220,16 @@ def _replace_recurrent(
 ) -> None:
     """Replace a cell or a sequence by a kernel if its weights fit into the memory for weights."""
     instruction, view = compilation.instructions[number], compilation.view
-    inputs = tuple(slot for slot in instruction.inputs if slot != ABSENT and view.get_constant(slot) is None)
+    inputs = _list_variables(compilation, instruction)
     shapes = [view.get_shape(slot) for slot in inputs]
     site = make_site(compilation.program, instruction, compilation.packed)
     weights = sum(x.nbytes for x in site.constants if x is not None)
-    if not all(map(view.is_f32, instruction.outputs)) or not compilation.packed.fits(weights):
-        return
-    try:
-        kernel = create(site)
-        kernel.prepare([tuple(d or ASSUMED_DIMENSION for d in shape or ()) for shape in shapes])
-    except REFUSALS as error:
-        compilation.program.refusals.append(Refusal(instruction.layer.name, "compile", str(error)))
-        return
+    if not all(map(view.is_f32, instruction.outputs)):
+        raise NoKernelError("not f32")
+    if not compilation.packed.fits(weights):
+        raise NoKernelError("the prepared weights do not fit into the memory for weights")
+    kernel = create(site)
+    kernel.prepare([tuple(d or ASSUMED_DIMENSION for d in shape or ()) for shape in shapes])
     compilation.packed.reserve(weights)
     compilation.replace([number], kernel, inputs)
 
@@ -247,13 +241,6 @@ def replace_site(compilation: Compilation, number: int) -> None:
     slots = [slot for slot in instruction.inputs if slot != ABSENT]
     shapes = [compilation.view.get_shape(slot) for slot in (*slots, *instruction.outputs)]
     if not compilation.view.is_f32(slots[0]) or not compilation.view.is_f32(instruction.outputs[0]):
-        return
-    try:
-        kernel = create_kernel(make_site(compilation.program, instruction, compilation.packed), shapes)
-    except NoKernelError as error:
-        compilation.program.refusals.append(Refusal(instruction.layer.name, "compile", str(error)))
-        return
-    if kernel is None:
-        return
-    inputs = tuple(slot for slot in slots if compilation.view.get_constant(slot) is None)
-    compilation.replace([number], kernel, inputs)
+        raise NoKernelError("not f32")
+    kernel = create_kernel(make_site(compilation.program, instruction, compilation.packed), shapes)
+    compilation.replace([number], kernel, _list_variables(compilation, instruction))
