@@ -80,6 +80,11 @@ class Instruction:
         """The instructions of the layers that the instruction computes, without conversions between them."""
         return tuple(i for i in self.plain if i.is_observed) or (self,)
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether the results depend on the inputs only, and no body runs."""
+        return not self.bodies and not self.provided and self.operation.folding != "never"
+
     def converts_to(self, dtype: DTypeLike) -> bool:
         """Return whether the instruction converts a value to a type."""
         destination = self.attributes.get("destination_type")
@@ -167,6 +172,27 @@ class Program:
         for instruction in self.instructions:
             ports.update(zip(instruction.outputs, instruction.layer.outputs, strict=False))
         return ports
+
+    def add_slot(self, value: np.ndarray[Any, Any] | None = None, layer: Layer | None = None) -> int:
+        """Add a slot and return it.
+
+        Args:
+            value: The value if it is constant.
+            layer: The layer that the constant comes from.
+        """
+        self.initial.append(value)
+        slot = len(self.initial) - 1
+        if layer is not None:
+            self.constant_layers[slot] = layer
+        return slot
+
+    def drop_unused_constants(self) -> None:
+        """Free the constants that no instruction reads, and plan again when values are freed."""
+        consumed = {s for i in self.instructions for j in (i, *i.plain) for s in j.inputs}.union(self.results)
+        for slot in [s for s in self.constant_layers if s not in consumed]:
+            del self.constant_layers[slot]
+            self.initial[slot] = None
+        self.free_after_last_use()
 
     def get_constant_results(self) -> dict[int, np.ndarray[Any, Any]]:
         """Return the values of the Results that are constant, by their index."""

@@ -44,7 +44,7 @@ def find_shape_instructions(program: Program) -> set[int]:
     known_shapes = {*known_values, *program.parameters}
     positions: set[int] = set()
     for position, instruction in enumerate(program.instructions):
-        if not _is_pure(instruction):
+        if not instruction.is_pure:
             continue
         if known_values.issuperset(instruction.inputs) or _reads_known_shape(instruction, known_shapes):
             positions.add(position)
@@ -52,13 +52,9 @@ def find_shape_instructions(program: Program) -> set[int]:
             known_shapes.update(instruction.outputs)
             continue
         for definition in instruction.plain or (instruction,):
-            if _is_pure(definition) and _has_known_shape(definition, known_values, known_shapes):
+            if definition.is_pure and _has_known_shape(definition, known_values, known_shapes):
                 known_shapes.update(definition.outputs)
     return positions
-
-
-def _is_pure(instruction: Instruction) -> bool:
-    return not instruction.bodies and not instruction.provided and instruction.operation.folding != "never"
 
 
 def _reads_known_shape(instruction: Instruction, known_shapes: set[int]) -> bool:

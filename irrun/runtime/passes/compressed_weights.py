@@ -188,11 +188,7 @@ def _remove_chains(program: Program, slots: Collection[int], producers: dict[int
             kept.append(instruction)
             used.update(instruction.inputs)
     program.instructions = kept[::-1]
-    consumed = {s for i in kept for j in (i, *i.plain) for s in j.inputs}.union(program.results)
-    for slot in [s for s in program.constant_layers if s not in consumed]:
-        del program.constant_layers[slot]
-        program.initial[slot] = None
-    program.free_after_last_use()
+    program.drop_unused_constants()
 
 
 class _Finder:

@@ -109,9 +109,7 @@ class _Folder:
             self.remove_folded(folded)
 
     def is_constant(self, instruction: Instruction) -> bool:
-        if instruction.bodies or instruction.provided or instruction.operation.folding == "never":
-            return False
-        return all(s == ABSENT or s in self.producers for s in instruction.inputs)
+        return instruction.is_pure and all(s == ABSENT or s in self.producers for s in instruction.inputs)
 
     def get_producer(self, slot: int) -> Instruction:
         position = self.producers[slot]
@@ -237,11 +235,7 @@ class _Folder:
             kept.append(instruction)
             required.update(s for s in instruction.inputs if s not in folded)
         self.program.instructions = kept[::-1]
-        consumed = {s for i in kept for s in i.inputs} | set(self.program.results)
-        for slot in [s for s in self.program.constant_layers if s not in consumed]:
-            del self.program.constant_layers[slot]
-            self.program.initial[slot] = None
-        self.program.free_after_last_use()
+        self.program.drop_unused_constants()
 
 
 def _estimate_output_size(instruction: Instruction, inputs: list[Array]) -> int:

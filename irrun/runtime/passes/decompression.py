@@ -56,11 +56,7 @@ class _Upcaster:
         producers: dict[int, Instruction] = {}
         constant = set(self.program.constant_layers)
         for instruction in self.program.instructions:
-            if (
-                instruction.operation.folding != "never"
-                and not (instruction.bodies or instruction.provided)
-                and constant.issuperset(s for s in instruction.inputs if s != ABSENT)
-            ):
+            if instruction.is_pure and constant.issuperset(s for s in instruction.inputs if s != ABSENT):
                 constant.update(instruction.outputs)
             if instruction.operation.converts:
                 is_f16 = instruction.converts_to(np.float16) and instruction.inputs[0] in constant
@@ -137,9 +133,7 @@ class _Upcaster:
             return self.upcast_slots[slot]
         upcast_value = value.astype(np.float32)
         upcast_value.flags.writeable = False
-        self.program.initial.append(upcast_value)
-        self.program.constant_layers[len(self.program.initial) - 1] = self.program.constant_layers[slot]
-        self.upcast_slots[slot] = len(self.program.initial) - 1
+        self.upcast_slots[slot] = self.program.add_slot(upcast_value, self.program.constant_layers[slot])
         return self.upcast_slots[slot]
 
 

@@ -342,10 +342,8 @@ class _Rewriter:
         """Add a constant that is computed from another one, and return its slot."""
         value.flags.writeable = False
         self.packed.reserve(value.nbytes)
-        slot = self.view.add_slot(value)
-        constants = self.view.program.constant_layers
-        constants[slot] = constants[original]
-        return slot
+        program = self.view.program
+        return program.add_slot(value, program.constant_layers[original])
 
 
 def _is_plain(instruction: Instruction) -> bool:

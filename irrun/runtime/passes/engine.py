@@ -105,8 +105,7 @@ class View:
             value: Its value before the first instruction.
             port: The declaration of the value that it will hold.
         """
-        self.program.initial.append(value)
-        slot = len(self.program.initial) - 1
+        slot = self.program.add_slot(value)
         if port is not None:
             self.ports[slot] = port
         return slot

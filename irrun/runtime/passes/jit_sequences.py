@@ -13,20 +13,18 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.errors import REFUSALS
-from irrun.fast.jit.bindings import Layout, Shape, get_strides
+from irrun.fast.jit.bindings import Layout, get_strides
 from irrun.fast.jit.copies import bind_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.sequence_members import Computation, Concatenation, Member, Views, list_inputs, view_layout
 from irrun.fast.jit.sequences import SequenceKernel
-from irrun.ir.graph import Port
+from irrun.runtime.passes.engine import View
 from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import ABSENT, Instruction, Program
 
 __all__ = ["join_instructions", "run"]
 
 Array = np.ndarray[Any, Any]
-
-F32 = np.dtype(np.float32)
 
 #: Maximum number of members of a sequence. Between sequences, runs check time limits and the load of the cores.
 MAX_MEMBERS = 40
@@ -111,7 +109,7 @@ class _MemberFactory:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.ports = program.map_ports()
+        self.view = View(program)
         self.layouts: dict[int, Layout] = {}
         self.coded = {
             slot
@@ -124,7 +122,7 @@ class _MemberFactory:
         """Return an instruction as a member of a sequence, or None if it cannot be one."""
         if instruction.bodies or instruction.provided or ABSENT in instruction.inputs:
             return None
-        if not all(slot in self.coded or _is_f32(self.program, self.ports.get(slot)) for slot in instruction.outputs):
+        if not all(slot in self.coded or self.view.is_f32(slot) for slot in instruction.outputs):
             return None
         try:
             return self.make_member(instruction)
@@ -153,10 +151,10 @@ class _MemberFactory:
             return Computation(instruction.inputs, instruction.outputs[0], kernel)
         layouts = [self.get_layout(slot) for slot in instruction.inputs]
         known = [layout for layout in layouts if layout is not None]
-        if len(known) < len(layouts) or not all(_is_f32(self.program, self.ports.get(s)) for s in instruction.inputs):
+        if len(known) < len(layouts) or not all(map(self.view.is_f32, instruction.inputs)):
             return None
         strides = kernel.bind(known).strides
-        shape = self.get_shape(instruction.outputs[0])
+        shape = self.view.get_static_shape(instruction.outputs[0])
         if strides and shape is not None:
             self.layouts[instruction.outputs[0]] = Layout(shape, strides)
         return Computation(instruction.inputs, instruction.outputs[0], kernel)
@@ -189,26 +187,11 @@ class _MemberFactory:
 
     def get_layout(self, slot: int) -> Layout | None:
         """Return the layout of a value, or None if it depends on its shape at run time."""
-        shape = self.get_shape(slot)
+        shape = self.view.get_static_shape(slot)
         if slot in self.layouts or shape is None:
             return self.layouts.get(slot)
         return Layout(shape, get_strides(shape))
 
-    def get_shape(self, slot: int) -> Shape | None:
-        """Return the declared shape of a value if it is static."""
-        port = self.ports.get(slot)
-        if port is None or port.shape is None or not port.shape.is_static:
-            return None
-        return port.shape.get_min_shape()
-
 
 def _call(kernel: Callable[..., Any], constants: Sequence[Any], attributes: dict[str, Any], data: Array) -> Any:
     return kernel(data, *constants, **attributes)
-
-
-def _is_f32(program: Program, port: Port | None) -> bool:
-    """Return whether a value is declared and computed in f32."""
-    if port is None or port.element_type is None:
-        return False
-    declared = port.element_type.dtype
-    return bool(program.computed_types.get(declared, declared) == F32)

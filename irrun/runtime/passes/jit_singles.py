@@ -160,15 +160,9 @@ def convert_mask_before(compilation: Compilation, attention: Instruction) -> Ins
     if converted is None:
         operation = registry.find("Convert", "opset1")
         assert operation is not None
-        converted = len(compilation.program.initial)
-        compilation.program.initial.append(None)
-        compilation.view.ports[converted] = Port(0, F32, port.shape)
-        layer = replace(
-            compilation.instructions[number].layer,
-            type="Convert",
-            outputs=[compilation.view.ports[converted]],
-            bodies={},
-        )
+        output = Port(0, F32, port.shape)
+        converted = compilation.view.add_slot(port=output)
+        layer = replace(compilation.instructions[number].layer, type="Convert", outputs=[output], bodies={})
         added.append(Instruction(convert_mask, (slot,), (converted,), layer, operation, is_observed=False, plain=()))
     return replace(attention, inputs=(*attention.inputs[:3], converted, *attention.inputs[4:]))
 

@@ -30,12 +30,7 @@ def divide_body(body: BodyProgram) -> tuple[list[Instruction], list[Instruction]
     first: list[Instruction] = []
     rest: list[Instruction] = []
     for instruction in program.instructions:
-        is_invariant = (
-            not instruction.bodies
-            and not instruction.provided
-            and instruction.operation.folding != "never"
-            and invariant_slots.issuperset(instruction.inputs)
-        )
+        is_invariant = instruction.is_pure and invariant_slots.issuperset(instruction.inputs)
         if is_invariant:
             invariant_slots.update(instruction.outputs)
         (first if is_invariant else rest).append(instruction)

@@ -119,7 +119,7 @@ class _LoopConversion:
 
     def add_instruction(self, instruction: Instruction) -> bool:
         """Add the step of an instruction and classify its outputs; return whether that is possible."""
-        if instruction.bodies or instruction.provided or instruction.operation.folding == "never":
+        if not instruction.is_pure:
             return False
         site = self.make_site(instruction)
         inputs = tuple(instruction.inputs[i] for i in site.variable_inputs)

@@ -195,7 +195,7 @@ class _Converter:
         for slot in instruction.outputs:
             declared = _find_declared_type(instruction, slot)
             if declared is not None and declared in self.types:
-                outputs.append(self.add_slot())
+                outputs.append(self.program.add_slot())
                 self.instructions.append(self.make_convert(outputs[-1], slot, self.types[declared], instruction.layer))
             else:
                 outputs.append(slot)
@@ -218,8 +218,7 @@ class _Converter:
             with np.errstate(all="ignore"):
                 converted = value.astype(target.dtype)
             converted.flags.writeable = False
-            result = self.add_slot(converted)
-            self.program.constant_layers[result] = layer
+            result = self.program.add_slot(converted, layer)
         else:
             result = self.add_convert(slot, target, layer or self.find_layer(slot))
         self.constants[result] = target
@@ -230,13 +229,9 @@ class _Converter:
         """Return the layer that computes a slot."""
         return next(i.layer for i in self.program.instructions if slot in i.outputs)
 
-    def add_slot(self, value: np.ndarray[Any, Any] | None = None) -> int:
-        self.program.initial.append(value)
-        return len(self.program.initial) - 1
-
     def add_convert(self, slot: int, target: ElementType, layer: Layer) -> int:
         """Append an instruction that converts a value, and return the slot of the result."""
-        result = self.add_slot()
+        result = self.program.add_slot()
         self.instructions.append(self.make_convert(slot, result, target, layer))
         if slot in self.constants:
             self.constants[result] = target
@@ -262,9 +257,7 @@ def _get_type(value: np.ndarray[Any, Any] | None) -> ElementType | None:
 
 def _is_constant(instruction: Instruction, constants: Container[int]) -> bool:
     """Return whether the outputs of an instruction depend only on constants."""
-    if instruction.bodies or instruction.provided or instruction.operation.folding == "never":
-        return False
-    return all(slot == ABSENT or slot in constants for slot in instruction.inputs)
+    return instruction.is_pure and all(slot == ABSENT or slot in constants for slot in instruction.inputs)
 
 
 def _find_declared_type(instruction: Instruction, slot: int) -> ElementType | None:
