@@ -280,6 +280,8 @@ class TestOpenVino:
     def test_changed_models_are_copied(self, model, tmp_path):
         source = irrun.read_model(model)
         assert bench_engines._find_file(source, tmp_path / "copy") == model
+        model.write_text(model.read_text().replace('version="11"', 'version="10"'))
+        assert bench_engines._find_file(irrun.read_model(model), tmp_path) == model
         source.reshape([7, 3])
         result = bench(source, runs=1, jit=False, against="openvino")
         assert result.inputs == {"x": "f32[7,3]"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from command_line import call
@@ -15,6 +18,7 @@ import onnx
 import irrun
 from inspection.graphs import Row, make_model
 from irrun.inspection import compare
+from irrun.inspection.onnx_reference import OnnxReference
 from irrun.ir.graph import name_values
 
 
@@ -147,3 +151,56 @@ def test_modules_that_were_merged_are_left_out(tmp_path):
     ]
     result = compare(make_ir(B1 + np.float32([0, 0.125])), path, X)
     assert [layer.name for layer in result.causes] == ["__module.block.2/aten::relu/Relu"]
+
+
+class Session:
+    """A session of onnxruntime with two inputs, a variable, and a result that NumPy has no type for."""
+
+    def __init__(self, names=("x", "y")):
+        self.names = names
+        self.feeds: list[dict[str, np.ndarray]] = []
+
+    def get_inputs(self):
+        return [SimpleNamespace(name=name) for name in self.names]
+
+    def get_outputs(self):
+        types = {"sum": "tensor(float)", "list": "seq(tensor(float))", "state.new": "tensor(float)"}
+        return [SimpleNamespace(name=name, type=kind) for name, kind in types.items()]
+
+    def run(self, names, feeds):
+        assert names == ["sum", "state.new"]
+        self.feeds.append(feeds)
+        return [feeds["x"] - feeds["y"], feeds.get("state", 0) + 1]
+
+
+def make_reference(session, positions):
+    reference = OnnxReference.__new__(OnnxReference)
+    vars(reference).update(_path=Path("m.onnx"), _session=session, _states={}, _positions=positions, _arrays={})
+    return reference
+
+
+def test_inputs_of_onnx_files_are_found_by_name_or_position():
+    for positions, expected in (
+        ({"y": 0, "x": 1}, {"x": 3, "y": 1}),
+        ({}, {"x": 1, "y": 3}),
+        ({"x": 0}, {"x": 1, "y": 3}),
+    ):
+        session = Session()
+        make_reference(session, positions).advance([np.float32(1), np.float32(3)])
+        assert session.feeds == [expected]
+
+
+def test_variables_of_onnx_files_keep_their_values():
+    session = Session()
+    reference = make_reference(session, {})
+    for count in (1, 2):
+        reference.advance([np.float32(5), np.float32(3)])
+        assert reference._arrays == {"sum": 2, "state.new": count}
+        assert reference._states == {"state": count}
+    assert session.feeds == [{"x": 5, "y": 3}, {"x": 5, "y": 3, "state": 1}]
+
+
+@pytest.mark.parametrize(("names", "positions"), [(("x", "y", "z"), {}), (("x", "x"), {}), (("x", "y"), {"y": 2})])
+def test_onnx_files_with_other_inputs_are_refused(names, positions):
+    with pytest.raises(irrun.InputError, match=r"^m\.onnx differs from the model in the number of inputs$"):
+        make_reference(Session(names), positions).advance([np.float32(1), np.float32(3)])
