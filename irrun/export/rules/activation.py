@@ -109,7 +109,8 @@ def export_sigmoid(site: Site) -> Value:
     if data.type.is_float:
         return op("Sigmoid", data)
     signed = cast(data, f"i{data.type.bits}") if data.type.kind == "uint" else data
-    return cast(signed > 0, data.type)
+    is_lowest = op("Equal", signed, get_limits(signed.type)[0])  # its negation is itself
+    return cast((signed > 0) | is_lowest, data.type)
 
 
 @exports("Swish-4", "SwishCPU-cpu_plugin_opset", compute="f32")
