@@ -1,0 +1,195 @@
+"""Loops and conditions in onnxruntime: slices of inputs, states, collected outputs and limits."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("openvino")
+
+import onnx
+import openvino as ov
+from openvino import opset13 as ops
+
+import irrun
+from export.test_layers import run_exported
+
+X = np.arange(1, 25, dtype=np.float32).reshape(2, 6, 2)
+
+
+def check(model, folder, *values):
+    """Check that onnxruntime computes what irrun does, and return the nodes of the exported model."""
+    ov.save_model(model, folder / "model.xml", compress_to_fp16=False)
+    model = irrun.read_model(folder / "model.xml")
+    results = irrun.compile_model(model)(list(values))
+    irrun.export_onnx(model, folder / "model.onnx")
+    exported = onnx.load(str(folder / "model.onnx"))
+    onnx.checker.check_model(exported)
+    for i, found in enumerate(run_exported(folder / "model.onnx", values)):
+        expected = np.asarray(results[i])
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    return exported.graph.node
+
+
+def make_iterator(slices, stacks, *, shape=None, part=(2, 1, 2)):
+    """Return a model of a TensorIterator that sums slices: the last sum, and the sums of all iterations.
+
+    Args:
+        slices: Start, stride, size of parts, end and axis of the slices.
+        stacks: The same of the concatenated output; None without it.
+        shape: The shape of the input, by default that of X.
+        part: The shape of a slice.
+    """
+    x = ops.parameter(shape or X.shape, np.float32, name="x")
+    start = ops.constant(np.zeros(part, np.float32))
+    piece, total = (ops.parameter(part, np.float32) for _ in range(2))
+    new = ops.add(piece, total)
+    body = ov.Model([new, ops.multiply(new, np.float32(2))], [piece, total], "body")
+    iterator = ops.tensor_iterator()
+    iterator.set_body(body)
+    iterator.set_sliced_input(piece, x.output(0), *slices)
+    iterator.set_merged_input(total, start.output(0), body.results[0].output(0))
+    outputs = [iterator.get_iter_value(body.results[0].output(0), -1)]
+    if stacks is not None:
+        outputs.append(iterator.get_concatenated_slices(body.results[1].output(0), *stacks))
+    return ov.Model(outputs, [x], "m")
+
+
+@pytest.mark.parametrize(
+    ("slices", "stacks", "part"),
+    [
+        ((0, 1, 1, -1, 1), (0, 1, 1, -1, 1), (2, 1, 2)),
+        ((0, 2, 2, -1, 1), (0, 2, 2, -1, 1), (2, 2, 2)),
+        ((-1, -1, 1, 0, 1), (-1, -1, 1, 0, 1), (2, 1, 2)),
+        ((-1, -2, 2, 0, 1), (-1, -2, 2, 0, 1), (2, 2, 2)),
+        ((0, 1, 1, -1, 1), (-1, -1, 1, 0, 1), (2, 1, 2)),
+        ((1, 1, 1, 4, 1), (0, 1, 1, -1, 1), (2, 1, 2)),
+        ((0, 1, 1, -1, 0), (0, 1, 1, -1, 0), (1, 6, 2)),
+        ((0, 1, 1, -1, 2), (0, 1, 1, -1, 2), (2, 6, 1)),
+        ((0, 1, 1, -1, -1), (0, 1, 1, -1, -1), (2, 6, 1)),
+        ((0, 2, 2, -1, 1), None, (2, 2, 2)),
+    ],
+)
+def test_slices_of_iterators(slices, stacks, part, tmp_path):
+    nodes = check(make_iterator(slices, stacks, part=part), tmp_path, X)
+    assert "Loop" in [node.op_type for node in nodes]
+
+
+def test_slices_of_dynamic_lengths(tmp_path):
+    check(make_iterator((0, 1, 1, -1, 1), (0, 1, 1, -1, 1), shape=[2, -1, 2]), tmp_path, X[:, :4])
+    check(make_iterator((-1, -1, 1, 0, 1), (-1, -1, 1, 0, 1), shape=[2, -1, 2]), tmp_path, X[:, :3])
+
+
+def make_loop(trips, first, condition, *, has_number=True, shape=(2,), number=None):
+    """Return a model of a Loop that adds x and the number of the iteration to a state while `condition` holds.
+
+    Args:
+        trips: The maximum number of iterations; None for an input of the model.
+        first: Whether the first iteration runs; None for an input of the model.
+        condition: Takes the new state, and returns whether the next iteration runs.
+        has_number: Whether the body uses the number of the iteration.
+        shape: The shape of x.
+        number: The shape of the number of the iteration.
+    """
+    x = ops.parameter(shape, np.float32, name="x")
+    count = ops.parameter([], np.int64, name="count") if trips is None else ops.constant(np.array(trips))
+    start = ops.parameter([], bool, name="start") if first is None else ops.constant(np.array(first))
+    state, added = ops.parameter(shape, np.float32), ops.parameter(shape, np.float32)
+    iteration = ops.parameter([] if number is None else number, np.int64)
+    new = ops.add(state, added)
+    if has_number:
+        new = ops.add(new, ops.convert(iteration, "f32"))
+    goes_on = condition(new)
+    body = ov.Model([goes_on, new], [iteration, state, added] if has_number else [state, added], "body")
+    loop = ops.loop(count, start)
+    loop.set_function(body)
+    loop.set_special_body_ports([0 if has_number else -1, 0])
+    loop.set_invariant_input(added, x.output(0))
+    loop.set_merged_input(state, x.output(0), body.results[1].output(0))
+    outputs = [
+        loop.get_iter_value(body.results[1].output(0), -1),
+        loop.get_concatenated_slices(body.results[1].output(0), 0, 1, 1, -1, 0),
+    ]
+    parameters = [x, *([count] if trips is None else []), *([start] if first is None else [])]
+    return ov.Model(outputs, parameters, "m")
+
+
+def forever(state):
+    return ops.constant(np.array(True))
+
+
+def while_small(state):
+    return ops.less(ops.reduce_max(state, np.array([0]), False), np.float32(20))
+
+
+@pytest.mark.parametrize("number", [None, [1]])
+@pytest.mark.parametrize("has_number", [True, False])
+def test_loops_with_a_number_of_iterations(has_number, number, tmp_path):
+    x = np.float32([1, -2])
+    check(make_loop(3, True, forever, has_number=has_number, number=number), tmp_path, x)
+    check(make_loop(None, True, forever, has_number=has_number, number=number), tmp_path, x, np.array(4))
+
+
+@pytest.mark.parametrize("trips", [-1, 3, 100])
+def test_loops_with_a_condition(trips, tmp_path):
+    x = np.float32([1, -2])
+    check(make_loop(trips, True, while_small), tmp_path, x)
+    check(make_loop(None, True, while_small), tmp_path, x, np.array(trips))
+    check(make_loop(None, None, while_small), tmp_path, x, np.array(trips), np.array(True))
+
+
+def make_condition(shapes, *, is_input=True):
+    """Return a model of an If whose branches return x and y, times 2 or 3."""
+    x, y = (ops.parameter(shape, np.float32, name=name) for name, shape in zip("xy", shapes, strict=True))
+    c = ops.parameter([], bool, name="c")
+    layer = ops.if_op(c)
+    bodies = []
+    for factor, shape in zip((2, 3), shapes, strict=True):
+        own = ops.parameter(shape, np.float32)
+        bodies.append(ov.Model([ops.multiply(own, np.float32(factor))], [own], "branch"))
+    layer.set_then_body(bodies[0])
+    layer.set_else_body(bodies[1])
+    layer.set_input(x.output(0), bodies[0].get_parameters()[0], None)
+    layer.set_input(y.output(0), None, bodies[1].get_parameters()[0])
+    return ov.Model([layer.set_output(bodies[0].results[0], bodies[1].results[0])], [c, x, y], "m")
+
+
+@pytest.mark.parametrize("shapes", [((2,), (2,)), ((2,), (3,)), ((), (1,)), ((3,), ()), ((), ()), ((2, 2), (4,))])
+@pytest.mark.parametrize("chosen", [True, False])
+def test_branches_of_other_shapes(shapes, chosen, tmp_path):
+    values = [np.full(shape, i + 1, np.float32) for i, shape in enumerate(shapes)]
+    model = make_condition(shapes)
+    ov.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+    irrun.export_onnx(tmp_path / "model.xml", tmp_path / "model.onnx")
+    (found,) = run_exported(tmp_path / "model.onnx", [np.array(chosen), *values])
+    expected = values[0] * 2 if chosen else values[1] * 3
+    assert found.ravel().tolist() == expected.ravel().tolist()
+    assert found.ndim == max(expected.ndim, int(max(map(len, shapes)) > 0))  # a scalar beside a tensor gets an axis
+
+
+def make_unsupported():
+    """Return a body with a layer that ONNX does not have."""
+    x = ops.parameter([2, 3], np.float32, name="x")
+    piece = ops.parameter([1, 3], np.float32)
+    random = ops.random_uniform(np.array([1, 3]), np.float32(0), np.float32(1), "f32")
+    body = ov.Model([ops.add(piece, random)], [piece], "body")
+    iterator = ops.tensor_iterator()
+    iterator.set_body(body)
+    iterator.set_sliced_input(piece, x.output(0), 0, 1, 1, -1, 0)
+    return ov.Model([iterator.get_concatenated_slices(body.results[0].output(0), 0, 1, 1, -1, 0)], [x], "m")
+
+
+def test_layers_of_bodies_that_cannot_be_exported_are_listed(tmp_path):
+    model = make_unsupported()
+    ov.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+    with pytest.raises(irrun.UnsupportedError) as caught:
+        irrun.export_onnx(tmp_path / "model.xml", tmp_path / "model.onnx")
+    assert re.search(r"1 layer cannot be exported to ONNX: layer \d+ .*RandomUniform", str(caught.value))
+    irrun.export_onnx(tmp_path / "model.xml", tmp_path / "model.onnx", partial=True)
+    (loop,) = (node for node in onnx.load(str(tmp_path / "model.onnx")).graph.node if node.op_type == "Loop")
+    assert "RandomUniform" in [node.op_type for node in loop.attribute[0].g.node]
