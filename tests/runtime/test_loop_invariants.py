@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from ir_text import layer, net, port, write
 from openvino_modules import import_builder
 
 import irrun
+from irrun.runtime.lowering import lower
+from irrun.runtime.passes.loop_invariants import _hoist_in_body
 
 ov = import_builder()
 o = import_builder("openvino.opset13")
@@ -60,3 +65,28 @@ def test_chains_of_invariant_instructions_run_once(tmp_path, monkeypatch, is_sli
         )
         assert calls.count("ReduceMax") == runs
         assert calls.count("Softmax") == COUNT
+
+
+def test_values_are_freed_after_their_last_use_in_the_new_order(tmp_path):
+    """Of exp(w), once it is added to the state in each iteration."""
+    f32 = [port(0, (2,), "FP32")]
+    parameter = 'shape="2" element_type="f32"'
+    layers = [
+        *(layer(i, "Parameter", data=parameter, outputs=f32) for i in range(2)),
+        layer(2, "Exp", inputs=[port(0)], outputs=[port(1, (2,), "FP32")]),
+        layer(3, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2,), "FP32")]),
+        layer(4, "Sqrt", inputs=[port(0)], outputs=[port(1, (2,), "FP32")]),
+        layer(5, "Multiply", inputs=[port(0), port(1)], outputs=[port(2, (2,), "FP32")]),
+        layer(6, "Result", inputs=[port(0)]),
+    ]
+    edges = [(1, 0, 2, 0), (0, 0, 3, 0), (2, 1, 3, 1), (2, 1, 4, 0), (3, 2, 5, 0), (4, 1, 5, 1), (5, 2, 6, 0)]
+    program = lower(irrun.read_model(write(tmp_path, net(layers, edges))))
+    assert [i.operation.type for i in program.instructions] == ["Exp", "Add", "Sqrt", "Multiply"]
+    body = SimpleNamespace(program=program, inputs=[], back_edges=[SimpleNamespace(parameter=0)])
+    _hoist_in_body(body)  # type: ignore[arg-type]
+    exp, sqrt, add, multiply = program.instructions
+    assert [i.operation.type for i in program.instructions] == ["Exp", "Sqrt", "Add", "Multiply"]
+    assert program.invariant_count == 2
+    assert exp.outputs[0] not in sqrt.frees
+    assert exp.outputs[0] in add.frees
+    assert sqrt.outputs[0] in multiply.frees
