@@ -125,7 +125,87 @@ def make_dense_layer(with_bias):
     return [x], [ops.reshape(y, integers(1, 6, 5), False)]
 
 
+def make_transposed_input():
+    x = make_parameter(12, 1)
+    return [x], [ops.matmul(ops.transpose(ops.relu(x), integers(1, 0)), weights(12, 5), False, False)]
+
+
+def make_transposed_second_matrix(transpose_b):
+    x = make_parameter(4, 3, 1)
+    shape = (12, 1) if transpose_b else (1, 12)
+    matrix = ops.transpose(ops.reshape(x, integers(*shape), False), integers(1, 0))
+    return [x], [ops.matmul(weights(5, 12), matrix, False, transpose_b)]
+
+
+def make_matrix_transposed_twice():
+    x = make_parameter(1, 4, 3)
+    matrix = ops.transpose(ops.reshape(x, integers(1, 12), False), integers(1, 0))
+    return [x], [ops.matmul(matrix, weights(12, 5), True, False)]
+
+
+def make_two_matrices():
+    """Both matrices are reshaped, and other consumers read one of them."""
+    x, y = make_parameter(1, 4, 3), make_parameter(12, 5)
+    first = ops.reshape(x, integers(1, 12), False)
+    second = ops.reshape(y, integers(12, 5), False)
+    return [x, y], [ops.matmul(first, second, False, False), ops.relu(second)]
+
+
+def make_vector_after_matrix():
+    x = make_parameter(1, 4, 3)
+    return [x], [ops.matmul(ops.reshape(x, integers(1, 12), False), weights(12), False, False)]
+
+
+def make_matrix_in_front_of_matrices():
+    x = make_parameter(1, 4, 3)
+    return [x], [ops.matmul(ops.reshape(x, integers(1, 12), False), weights(2, 12, 5), False, False)]
+
+
+def make_slice_after_squeeze(axes, shape, begin, end, strides, masks):
+    x = make_parameter(*shape)
+    squeezed = ops.squeeze(x, integers(*axes))
+    named = {f"{name}_mask": value for name, value in masks.items()}
+    part = ops.strided_slice(squeezed, *(integers(*v) for v in (begin, end, strides)), **named)
+    return [x], [part]
+
+
+def make_squeeze_after_slice(axes, shape, begin, end, strides, masks):
+    x = make_parameter(*shape)
+    named = {f"{name}_mask": value for name, value in masks.items()}
+    part = ops.strided_slice(x, *(integers(*v) for v in (begin, end, strides)), **named)
+    return [x], [ops.squeeze(part, integers(*axes))]
+
+
+def make_slice_with_two_consumers():
+    x = make_parameter(1, 6, 4)
+    part = ops.strided_slice(x, integers(0), integers(1), integers(1), [0], [0])
+    return [x], [ops.squeeze(part, integers(0)), ops.relu(part)]
+
+
+def make_sequence(values, target_axes=(0, 1), shape=(1, 8, 4), mode="BIDIRECTIONAL", dtype=np.int64):
+    x = make_parameter(*shape)
+    positions = ops.constant(np.asarray(values, dtype))
+    size = ops.gather(ops.shape_of(x), integers(*target_axes), scalar(0))
+    return [x], [ops.broadcast(positions, size, broadcast_spec=mode)]
+
+
+def make_cell_with_states(batch):
+    x = make_parameter(batch, 3)
+    state = ops.constant(np.full((batch, 4), 0.5, F32))
+    cell = ops.lstm_cell(x, state, ops.add(state, scalar(1, F32)), weights(16, 3), weights(16, 4), weights(16), 4)
+    return [x], [cell.output(0), cell.output(1)]
+
+
+def make_dense_layers(pattern=(-1, 8), target=(1, 6, 5), bias=(1, 5), shape=(1, 6, 8), transpose_b=False):
+    x = make_parameter(*shape)
+    matrix = weights(5, 8) if transpose_b else weights(8, 5)
+    y = ops.matmul(ops.reshape(x, integers(*pattern), False), matrix, False, transpose_b)
+    y = y if bias is None else ops.add(y, weights(*bias))
+    return [x], [ops.reshape(y, integers(*target), False)]
+
+
 BATCHES = [3, -1, "2..4"]
+NO_MASKS = {"begin": [0, 0, 0], "end": [0, 0, 0]}
 CASES: dict[str, tuple[Any, list[list[Any]]]] = {
     "flattened data": (make_flattened_data, [[[b, 4, 3]] for b in BATCHES]),
     "fixed batch": (lambda: make_matrix_in_front_of_weights([1, 12]), [[[b, 4, 3]] for b in BATCHES]),
@@ -155,6 +235,72 @@ CASES: dict[str, tuple[Any, list[list[Any]]]] = {
     "iterated cell": (make_iterated_cell, [[[b, 5, 3]] for b in BATCHES] + [[[2, 7, 3]]]),
     "dense layer": (lambda: make_dense_layer(False), [[[b, 6, 8]] for b in BATCHES]),
     "dense layer with bias": (lambda: make_dense_layer(True), [[[b, 6, 8]] for b in BATCHES]),
+    "transposed input": (make_transposed_input, [[[12, b]] for b in BATCHES]),
+    "transposed second matrix": (lambda: make_transposed_second_matrix(False), [[[4, 3, b]] for b in BATCHES]),
+    "second matrix, transposed twice": (lambda: make_transposed_second_matrix(True), [[[4, 3, b]] for b in BATCHES]),
+    "matrix transposed twice": (make_matrix_transposed_twice, [[[b, 4, 3]] for b in BATCHES]),
+    "two matrices": (make_two_matrices, [[[1, 4, 3], [12, 5]]]),
+    "vector": (make_vector_after_matrix, [[[b, 4, 3]] for b in BATCHES]),
+    "matrices": (make_matrix_in_front_of_matrices, [[[1, 4, 3]]]),
+    "two squeezed axes": (
+        lambda: make_slice_after_squeeze(
+            (0, -2), (1, 6, 1, 4), [1, 0], [4, 2], [1, 1], {"begin": [0, 1], "end": [0, 0]}
+        ),
+        [[[1, n, 1, 4]] for n in (9, -1)],
+    ),
+    "squeezed and sliced by two": (
+        lambda: make_slice_after_squeeze((0,), (1, 6, 4), [1], [5], [2], {"begin": [0], "end": [0]}),
+        [[[1, 8, 4]]],
+    ),
+    "squeezed and sliced to an element": (
+        lambda: make_slice_after_squeeze(
+            (0,), (1, 6, 4), [1], [2], [1], {"begin": [0], "end": [0], "shrink_axis": [1]}
+        ),
+        [[[1, 8, 4]]],
+    ),
+    "slice of two axes that is squeezed": (
+        lambda: make_squeeze_after_slice((0, 2), (1, 6, 3), [0, 1, 1], [1, 5, 2], [1, 1, 1], NO_MASKS),
+        [[[b, 6, 3]] for b in BATCHES] + [[[1, 9, 3]]],
+    ),
+    "last element of the last axis": (
+        lambda: make_squeeze_after_slice(
+            (-1,), (2, 6, 3), [0, 0, -1], [9, 9, 9], [1, 1, 1], {"begin": [1, 1, 0], "end": [1, 1, 0]}
+        ),
+        [[[b, 6, 4]] for b in BATCHES],
+    ),
+    "slice by two that is squeezed": (
+        lambda: make_squeeze_after_slice((0,), (1, 6, 3), [0, 0], [1, 6], [1, 2], {"begin": [0], "end": [0]}),
+        [[[1, 8, 3]]],
+    ),
+    "slice with two consumers": (make_slice_with_two_consumers, [[[b, 6, 4]] for b in BATCHES]),
+    "positions without a batch": (lambda: make_sequence(range(8)), [[[3, 8, 4]], [[1, 11, 4]], [[-1, -1, 4]]]),
+    "positions of i32": (
+        lambda: make_sequence([range(8)], dtype=np.int32),
+        [[[3, 8, 4]], [[1, 11, 4]]],
+    ),
+    "positions in front of an axis": (
+        lambda: make_sequence(np.arange(8)[:, None], (1, 2)),
+        [[[3, 8, 5]], [[1, 11, 4]], [[1, -1, -1]]],
+    ),
+    "six positions": (lambda: make_sequence([range(6)], shape=(1, 6, 4)), [[[3, 6, 4]], [[1, 9, 4]]]),
+    "five positions": (lambda: make_sequence([range(5)], shape=(1, 5, 4)), [[[3, 5, 4]]]),
+    "other numbers": (lambda: make_sequence([range(1, 9)]), [[[3, 8, 4]]]),
+    "numbers in floating point": (lambda: make_sequence([range(8)], dtype=F32), [[[3, 8, 4]]]),
+    "positions that are only repeated": (lambda: make_sequence([range(8)], mode="NUMPY"), [[[3, 8, 4]]]),
+    "cell with a batch": (lambda: make_cell_with_states(2), [[[2, 3]]]),
+    "cell with a computed state": (lambda: make_cell_with_states(1), [[[1, 3]]]),
+    "dense layer, bias of one element": (lambda: make_dense_layers(bias=(1, 1)), [[[b, 6, 8]] for b in BATCHES]),
+    "dense layer, bias of a vector": (lambda: make_dense_layers(bias=(5,)), [[[b, 6, 8]] for b in BATCHES]),
+    "dense layer, transposed weights": (lambda: make_dense_layers(transpose_b=True), [[[b, 6, 8]] for b in BATCHES]),
+    "dense layer of four dimensions": (
+        lambda: make_dense_layers(shape=(1, 2, 3, 8), target=(1, 2, 3, 5)),
+        [[[b, 2, 3, 8]] for b in BATCHES],
+    ),
+    "dense layer, bias of rows": (lambda: make_dense_layers(bias=(6, 5)), [[[1, 6, 8]]]),
+    "dense layer, known rows": (lambda: make_dense_layers(pattern=(6, 8)), [[[1, 6, 8]]]),
+    "dense layer, open result": (lambda: make_dense_layers(target=(-1, 6, 5)), [[[b, 6, 8]] for b in BATCHES]),
+    "dense layer, other rows": (lambda: make_dense_layers(target=(1, 3, 10)), [[[1, 6, 8]]]),
+    "dense layer, matrix": (lambda: make_dense_layers(shape=(6, 8), target=(6, 5)), [[[6, 8]]]),
 }
 
 
