@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from irrun import generation
 from irrun.errors import IrrunError
 from irrun.generation.folder_files import read_object
-from irrun.generation.transcription import TranscriptionConfig
+from irrun.generation.transcription_config import TranscriptionConfig
 from irrun.openvino_genai.enumerations import StopCriteria
 from irrun.openvino_genai.options import (
     Options,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
@@ -13,6 +12,7 @@ import numpy as np
 from irrun.deadlines import check_time, within_time
 from irrun.errors import InputError
 from irrun.limits import check_scratch
+from irrun.text.merge_borders import BETWEEN_WORDS, SEPARATOR, can_separate, find_borders
 from irrun.text.trie import LongestMatcher
 from irrun.text.words import Memo, WordEncoder, shorten
 
@@ -28,15 +28,8 @@ _AGE_BITS = 32
 _MAX_SEARCHED = 48
 #: Number of symbols of a long word that are merged at a time, and memory per byte of such a word.
 _SEGMENT, _BYTES_PER_BYTE = 1 << 18, 32
-#: Maximum number of distinct pairs of symbols at the borders of merges.
-MAX_BORDERS = 1 << 22
 #: Maximum number of runs of symbols with kept tokens.
 MAX_RUNS = 1 << 16
-#: The character that separates words in vocabularies of SentencePiece.
-_SEPARATOR = "\u2581".encode()
-_BETWEEN_WORDS = re.compile(
-    rb"(?:(?:\xe2\x96\x81)+[^\xe2]*|[^\xe2]+|\xe2(?!\x96\x81)[^\xe2]*)(?:\xe2(?!\x96\x81)[^\xe2]*)*"
-)
 
 
 class _TieError(Exception):
@@ -90,10 +83,10 @@ class BytePairEncoder(WordEncoder):
         codes = [_find_defined(vocabulary, bytes([code])) for code in range(256)]
         self._codes = None if None in codes else codes
         self._long_codes = frozenset(token[0] for token in vocabulary if len(token) > 1)
-        borders = _find_borders(left_ids, right_ids, merged_ids, vocabulary, self._unknown)
+        borders = find_borders(left_ids, right_ids, merged_ids, vocabulary, self._unknown)
         self._borders = None if borders is None else frozenset(borders.tolist())
         drops = self._unknown is None and None in self._bytes
-        self._separates = borders is not None and not drops and _can_separate(borders, vocabulary)
+        self._separates = borders is not None and not drops and can_separate(borders, vocabulary)
 
     def encode(self, word: bytes) -> tuple[int, ...]:
         """Return the ids of the tokens of a word."""
@@ -101,8 +94,8 @@ class BytePairEncoder(WordEncoder):
         if len(word) > _SEGMENT:
             check_scratch(_BYTES_PER_BYTE * len(word))
         try:
-            if self._separates and word.find(_SEPARATOR, 1) > 0:
-                parts = self._parts.look_up(_BETWEEN_WORDS.findall(word), self._encode_part)
+            if self._separates and word.find(SEPARATOR, 1) > 0:
+                parts = self._parts.look_up(BETWEEN_WORDS.findall(word), self._encode_part)
                 return tuple(chain.from_iterable(parts))
             return self._encode_part(word)
         except _TieError:
@@ -384,70 +377,3 @@ def _is_text(token: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _find_borders(
-    lefts: Array, rights: Array, merged: Array, vocabulary: dict[bytes, int], unknown: int | None
-) -> Array | None:
-    """Return the pairs of symbols that meet where two tokens merge, one i64 each; None if there are too many."""
-    ids = np.array([*vocabulary.values(), *([] if unknown is None else [unknown])], np.int64)
-    every = np.concatenate([ids, lefts, rights, merged])
-    if not every.size or every.min() < 0 or every.max() > 2 * every.size + 1000:
-        return None
-    count = int(every.max()) + 1
-    made = np.zeros(count, bool)
-    made[merged] = True
-    if made[ids].any():
-        return None
-    first, last = np.arange(count), np.arange(count)
-    first[merged], last[merged] = lefts, rights
-    for symbols in (first, last):
-        for _ in range(count.bit_length() + 1):
-            next_symbols = symbols[symbols]
-            if (next_symbols == symbols).all():
-                break
-            symbols[:] = next_symbols
-        else:
-            return None  # tokens contain each other, since some have the same id
-    # A token that several pairs create may begin with several symbols, which count as equal.
-    first_groups, last_groups = _group(first[merged], first[lefts]), _group(last[merged], last[rights])
-    pairs = np.unique((last[lefts] << 32) + first[rights])
-    grouped = np.isin(pairs >> 32, list(last_groups)) | np.isin(pairs & 0xFFFFFFFF, list(first_groups))
-    expanded = set(pairs[~grouped].tolist())
-    for pair in pairs[grouped].tolist():
-        left, right = pair >> 32, pair & 0xFFFFFFFF
-        ends, begins = last_groups.get(left, (left,)), first_groups.get(right, (right,))
-        if len(expanded) + len(ends) * len(begins) > MAX_BORDERS:
-            return None
-        expanded.update((end << 32) + begin for end in ends for begin in begins)
-    return np.array(list(expanded), np.int64)
-
-
-def _group(symbols: Array, others: Array) -> dict[int, list[int]]:
-    """Return the symbols that are equal to others, directly or transitively, each with all equal symbols."""
-    groups: dict[int, list[int]] = {}
-    differ = symbols != others
-    for pair in set(zip(symbols[differ].tolist(), others[differ].tolist(), strict=True)):
-        a, b = (groups.setdefault(symbol, [symbol]) for symbol in pair)
-        if a is not b:
-            small, large = sorted((a, b), key=len)
-            large += small
-            groups.update((symbol, large) for symbol in small)
-    return groups
-
-
-def _can_separate(borders: Array, vocabulary: dict[bytes, int]) -> bool:
-    """Return whether the word separator begins symbols and no merge joins it with preceding symbols."""
-    if _SEPARATOR not in vocabulary:
-        return False
-    begins, ends = [], []
-    for token, value in vocabulary.items():
-        if token.endswith((_SEPARATOR[:1], _SEPARATOR[:2])):
-            return False
-        if _SEPARATOR in token:
-            if _BETWEEN_WORDS.fullmatch(token) is None or not token.startswith(_SEPARATOR):
-                return False
-            begins.append(value)
-            if token.endswith(_SEPARATOR):
-                ends.append(value)
-    return not (np.isin(borders & 0xFFFFFFFF, begins) & ~np.isin(borders >> 32, ends)).any()

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from irrun.generation.pipeline import GeneratedText
-from irrun.generation.transcription import TranscriptionConfig
+from irrun.generation.transcription_config import TranscriptionConfig
 from irrun.openvino_genai.chat_history import ChatHistory
 from irrun.openvino_genai.enumerations import StopCriteria, StreamingStatus
 from irrun.openvino_genai.generation_config import GenerationConfig

@@ -24,7 +24,8 @@ from generated_folders import (
 
 import irrun
 from irrun.generation.sound import FeatureExtractor, read_sound
-from irrun.generation.transcription import SpeechRecognizer, TranscriptionConfig
+from irrun.generation.transcription import SpeechRecognizer
+from irrun.generation.transcription_config import TranscriptionConfig
 
 
 @pytest.fixture(scope="module")

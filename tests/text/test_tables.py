@@ -13,7 +13,7 @@ pytest.importorskip("regex")
 from irrun.errors import InputError
 from irrun.text import charsmap, unicode_maps
 from irrun.text.ascii_patterns import MAX_STEPS, convert_to_ascii
-from irrun.text.bpe import _can_separate, _group
+from irrun.text.merge_borders import can_separate, find_equal_symbols
 from irrun.text.patterns import Pattern
 from irrun.text.replacement import Replacement
 from irrun.text.sentencepiece import _check_pieces
@@ -27,7 +27,7 @@ COUNT = 64
 
 def group(*pairs):
     symbols, others = np.array(pairs, np.int64).reshape(-1, 2).T
-    return {symbol: sorted(members) for symbol, members in _group(symbols, others).items()}
+    return {symbol: sorted(members) for symbol, members in find_equal_symbols(symbols, others).items()}
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,10 @@ def test_words_begin_with_separators_that_nothing_joins(borders, expected):
     separator = "\u2581".encode()
     vocabulary = {b"a": 1, b"b": 2, separator: 3, separator + b"a": 4}
     packed = np.array([(left << 32) + right for left, right in borders], np.int64)
-    assert _can_separate(packed, vocabulary) == expected
-    assert not _can_separate(packed, {b"a": 1, b"b": 2})
-    assert not _can_separate(packed, {**vocabulary, b"a" + separator: 5})
-    assert not _can_separate(packed, {**vocabulary, separator[:2]: 5})
+    assert can_separate(packed, vocabulary) == expected
+    assert not can_separate(packed, {b"a": 1, b"b": 2})
+    assert not can_separate(packed, {**vocabulary, b"a" + separator: 5})
+    assert not can_separate(packed, {**vocabulary, separator[:2]: 5})
 
 
 def make_field(tag, content):

@@ -15,6 +15,7 @@ from irrun.ops.shape_rules import (  # noqa: F401  each module registers its rul
     detection,
     elementwise,
     generation,
+    image,
     other,
     products,
     reshaping,
