@@ -241,7 +241,7 @@ def sigmoid_1(data: Array) -> Array:
     return np.asarray(-signed < 0).astype(data.dtype)
 
 
-@op("Swish", since=4, kind="elementwise", scalars=(1,), channel_axis=1, flops=2)
+@op("Swish", since=4, kind="elementwise", shape="keep_shape", scalars=(1,), channel_axis=1, flops=2)
 @compute_in_float64()
 def swish_4(data: Array, beta: Array | None = None) -> Array:
     """Compute `data * sigmoid(beta * data)`.

@@ -19,6 +19,7 @@ __all__ = [
     "divide_up",
     "get_bounds",
     "is_one",
+    "limit",
     "make_dimension",
     "make_unknown",
     "may_equal",
@@ -166,6 +167,13 @@ def multiply(first: Dimension, second: Dimension | int) -> Dimension:
     if high == 0 or other_high == 0:
         return StaticDimension(0)
     return make_dimension(low * other_low, None if high is None or other_high is None else high * other_high)
+
+
+def limit(dimension: Dimension, most: Dimension) -> Dimension:
+    """Return the smaller one of two dimensions."""
+    (low, high), (most_low, most_high) = get_bounds(dimension), get_bounds(most)
+    highs = [n for n in (high, most_high) if n is not None]
+    return make_dimension(min(low, most_low), min(highs, default=None))
 
 
 def divide_down(dimension: Dimension, divisor: int) -> Dimension:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from irrun.ops._support.numerics import is_float
 from irrun.ops.shape_rules.axes import check_axis, check_scalar
 from irrun.ops.shape_rules.dimensions import count_elements, get_bounds, make_dimension, make_unknown
 from irrun.ops.shape_rules.registration import Shapes, rule
@@ -67,7 +68,10 @@ def infer_range(inputs: Inputs) -> Shapes:
         raise ShapeError(
             f"start is {start}, stop is {stop} and step is {step}, expected numbers and a step other than 0"
         )
-    count = max(0, math.ceil((stop - start) / step))
+    output_type = inputs.attributes.get("output_type")
+    if output_type is not None and not is_float(output_type.dtype):
+        start, stop, step = map(math.trunc, numbers)
+    count = max(0, math.ceil((stop - start) / step)) if step else 0
     return [PartialShape([make_dimension(count, count)])]
 
 

@@ -10,6 +10,7 @@ from irrun.ops.shape_rules.dimensions import (
     add,
     count_elements,
     divide_down,
+    get_bounds,
     make_dimension,
     multiply,
     shift,
@@ -36,9 +37,14 @@ def infer_real_transform(inputs: Inputs) -> Shapes:
     data = inputs.require_shape(0)
     result, axes = _resize_signal(inputs, data, len(data))
     if axes is not None:
-        size = result[axes[-1]]
-        result[axes[-1]] = UNBOUNDED if size == -1 else shift(divide_down(size, 2), 1)
+        low, high = get_bounds(result[axes[-1]])
+        result[axes[-1]] = make_dimension(_halve(low), None if high is None else _halve(high))
     return [PartialShape([*result, make_dimension(2, 2)])]
+
+
+def _halve(size: int) -> int:
+    """Return the number of complex numbers in the result for `size` real ones."""
+    return size // 2 + 1 if size else 0
 
 
 @rule

@@ -21,6 +21,7 @@ from irrun.ops.shape_rules.dimensions import (
     merge,
     multiply,
     shift,
+    subtract,
 )
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs, ShapeError
@@ -210,13 +211,12 @@ def infer_variadic_split(inputs: Inputs) -> Shapes:
     """Return parts of the data along an axis, of the lengths that the third input contains."""
     check_scalar(inputs, 1)
     data, axis, lengths = inputs.get_shape(0), inputs.get_integer(1), inputs.get_intervals(2)
-    if lengths is None:
-        return [make_unknown(None if data is None else len(data))] * inputs.output_count
-    if data is None:
-        return [None] * len(lengths)
-    if axis is None:
-        return [make_unknown(len(data))] * len(lengths)
+    count = inputs.output_count if lengths is None else len(lengths)
+    if data is None or axis is None:
+        return [make_unknown(None if data is None else len(data))] * count
     axis = check_axis(axis, len(data))
+    if lengths is None:
+        return [PartialShape([*data[:axis], UNBOUNDED, *data[axis + 1 :]])] * count
     sizes: list[Dimension] = []
     for low, high in lengths:
         sizes.append(UNBOUNDED if low < 0 else make_dimension(int(low), None if high == float("inf") else int(high)))
@@ -228,12 +228,10 @@ def infer_variadic_split(inputs: Inputs) -> Shapes:
     if len(open_parts) > 1:
         raise ShapeError("split_lengths contains -1 more than once")
     size = data[axis]
-    if open_parts and isinstance(size, int) and isinstance(fixed, int):
-        if fixed > size:
-            raise ShapeError(f"split_lengths add up to {fixed}, but data {data} has {size} elements on axis {axis}")
-        sizes[open_parts[0]] = make_dimension(size - fixed, size - fixed)
-    elif not open_parts and isinstance(size, int) and isinstance(fixed, int) and fixed != size:
+    if isinstance(size, int) and isinstance(fixed, int) and (fixed > size if open_parts else fixed != size):
         raise ShapeError(f"split_lengths add up to {fixed}, but data {data} has {size} elements on axis {axis}")
+    if open_parts:
+        sizes[open_parts[0]] = subtract(size, fixed)
     return [PartialShape([*data[:axis], part, *data[axis + 1 :]]) for part in sizes]
 
 

@@ -31,8 +31,8 @@ def infer_reduction(inputs: Inputs) -> Shapes:
     if axes is None:
         if inputs["keep_dims"]:
             return [make_unknown(len(data))]
-        return [None]
-    reduced = set(normalize_axes(axes, len(data)))
+        return [make_unknown(len(data) - 1) if inputs.count(1) == 1 and len(data) else None]
+    reduced = set(normalize_axes(axes, max(len(data), 1)))
     if inputs["keep_dims"]:
         return [PartialShape(ONE if axis in reduced else size for axis, size in enumerate(data))]
     return [PartialShape(size for axis, size in enumerate(data) if axis not in reduced)]
@@ -97,7 +97,12 @@ def infer_gather_nd(inputs: Inputs) -> Shapes:
     data, indices, batch = inputs.require_shape(0), inputs.require_shape(1), inputs["batch_dims"]
     if batch >= len(indices) or batch > len(data):
         raise ShapeError(f"batch_dims is {batch}, expected less than the ranks of data {data} and indices {indices}")
-    common = _match_batch(data, indices, batch)
+    common = []
+    for i in range(batch):
+        size = broadcast(data[i], indices[i])
+        if size is None:
+            raise ShapeError(f"dimension {i} is {data[i]} in data {data}, but {indices[i]} in indices {indices}")
+        common.append(size)
     depth = indices[-1]
     if not isinstance(depth, int):
         return [None]

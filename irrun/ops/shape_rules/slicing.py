@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from irrun.ops.shape_rules.axes import check_scalar, match, normalize_axes
 from irrun.ops.shape_rules.dimensions import ONE, Dimension, get_bounds, make_dimension, make_unknown, multiply
 from irrun.ops.shape_rules.registration import Shapes, rule
-from irrun.ops.shape_rules.values import Inputs, ShapeError
+from irrun.ops.shape_rules.values import Inputs, ShapeError, to_dimension
 from irrun.shapes import PartialShape
 
 __all__: list[str] = []
@@ -28,40 +28,52 @@ def count_slice(size: Dimension, start: Interval, stop: Interval, step: int) -> 
     """
     low, high = get_bounds(size)
     largest = math.inf if high is None else high
-    start, stop = _cross_zero(start, largest), _cross_zero(stop, largest)
+    start, stop = _cross_zero(start, low), _cross_zero(stop, low)
     first, last = (start, stop) if step > 0 else (stop, start)
     ends = [(first[1], last[0]), (first[0], last[1])]  # of the shortest and of the longest slice
     if step < 0:
         ends = [(b, a) for a, b in ends]
-    least, most = (_count(n, a, b, step) for n, (a, b) in zip((low, largest), ends, strict=True))
+    least = min(_count(n, *ends[0], step) for n in _list_sizes(low, largest, *ends[0]))
+    most = max(_count(n, *ends[1], step) for n in _list_sizes(low, largest, *ends[1]))
     return make_dimension(int(least) if math.isfinite(least) else 0, int(most) if math.isfinite(most) else None)
 
 
-def _cross_zero(interval: Interval, size: float) -> Interval:
-    """Convert indices of both signs to positions from the first to the last element, limited to the data."""
+def _cross_zero(interval: Interval, size: int) -> Interval:
+    """Convert indices of both signs, which are any positions of data of at least `size` elements."""
     low, high = interval
     if not low < 0 <= high:
         return interval
-    return 0.0 if low + size >= 0 else low, -1.0 if high < size else high
+    return 0.0 if low + size >= 0 else -math.inf, -1.0 if high < size else math.inf
+
+
+def _list_sizes(low: float, high: float, start: float, stop: float) -> list[float]:
+    """Return sizes of data from `low` to `high`, among them those with the shortest and the longest slice."""
+    turns = [abs(n) + offset for n in (start, stop) if math.isfinite(n) for offset in (-1, 0, 1)]
+    return [low, high, *(min(max(low, size), high) for size in turns)]
 
 
 def _count(size: float, start: float, stop: float, step: int) -> float:
-    """Return the number of elements of a slice of data of some size, which may be infinite."""
-    if math.isinf(size) and ((start < 0) != (stop < 0) or math.isinf(start) or math.isinf(stop)):
-        # One end counts from the beginning and the other from the end, or an end is the end of the data.
-        if step > 0:
-            count = math.inf if start >= 0 or math.isinf(start) else -start if math.isinf(stop) else stop
-        else:
-            count = math.inf if start < 0 or math.isinf(start) or math.isinf(stop) else start + 1
-    else:
-        first, last = (n + size if n < 0 else n for n in (start, stop))
-        if math.isinf(size):  # both ends count from the same end
-            first, last = start, stop
-        else:
-            first = min(max(first, 0), size - 1 if step < 0 else size)
-            last = min(max(last, -1 if step < 0 else 0), size)
-        count = last - first if step > 0 else first - last
-    return math.inf if math.isinf(count) else max(0, math.ceil(count / abs(step)))
+    """Return the number of elements of a slice of data of some size, which may be infinite.
+
+    As in `create_slice`, a backward slice that starts before the data starts at its first element.
+    """
+    start = 0 if start == -math.inf else max(start, -size)
+    (from_end, first), (to_end, last) = _find_side(start, step), _find_side(stop, step)
+    if math.isfinite(size):
+        lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+        first, last = (
+            min(max(n + size if is_end else n, lowest), highest) for is_end, n in ((from_end, first), (to_end, last))
+        )
+    elif from_end != to_end:
+        return math.inf if to_end == (step > 0) else 0
+    return max(0, math.ceil((last - first) / step))
+
+
+def _find_side(index: float, step: int) -> tuple[bool, float]:
+    """Return whether an index of a slice counts from the end of the data, and the index, which is finite."""
+    if math.isinf(index):
+        return index > 0, 0 if step > 0 else -1
+    return index < 0, index
 
 
 @rule
@@ -190,11 +202,11 @@ def infer_pad(inputs: Inputs) -> Shapes:
 @rule
 def infer_tile(inputs: Inputs) -> Shapes:
     """Return the shape of repeated data."""
-    data, repeats = inputs.get_shape(0), inputs.get_dimensions(1)
+    data, repeats = inputs.get_shape(0), inputs.get_intervals(1)
     if data is None or repeats is None:
         count = inputs.count(1)
         return [None if data is None or count is None else make_unknown(max(len(data), count))]
     rank = max(len(data), len(repeats))
     sizes = [*[ONE] * (rank - len(data)), *data]
-    factors = [*[ONE] * (rank - len(repeats)), *repeats]
+    factors = [ONE] * (rank - len(repeats)) + [to_dimension(low, max(high, 0)) for low, high in repeats]
     return [PartialShape(multiply(size, factor) for size, factor in zip(sizes, factors, strict=True))]

@@ -13,7 +13,7 @@ from irrun.ops._support.operation import Operation
 from irrun.ops.shape_rules.dimensions import Dimension, make_dimension
 from irrun.shapes import UNBOUNDED, PartialShape
 
-__all__ = ["VALUE_LIMIT", "Inputs", "ShapeError", "UnknownShapeError", "Value"]
+__all__ = ["VALUE_LIMIT", "Inputs", "ShapeError", "UnknownShapeError", "Value", "to_dimension"]
 
 Array = np.ndarray[Any, Any]
 

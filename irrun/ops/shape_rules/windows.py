@@ -12,6 +12,7 @@ from irrun.ops.shape_rules.dimensions import (
     add,
     divide_down,
     divide_up,
+    limit,
     make_dimension,
     make_unknown,
     merge,
@@ -123,10 +124,13 @@ def _count_windows(
             windows = create_windows([size], [k], [stride], [dilation], [b], [e], auto_pad, rounding)  # type: ignore[arg-type]
             counts.append(make_dimension(windows.output_shape[0], windows.output_shape[0]))
         elif auto_pad in ("same_upper", "same_lower"):
-            counts.append(divide_up(size, stride))
+            counts.append(divide_up(size, stride) if rounding == "floor" else UNBOUNDED)
         else:
             room = subtract(shift(size, b + e), shift(multiply(shift(k, -1), dilation), 1))
-            counts.append(shift((divide_down if rounding == "floor" else divide_up)(room, stride), 1))
+            count = shift((divide_down if rounding == "floor" else divide_up)(room, stride), 1)
+            if rounding == "ceil_torch":  # windows do not start in the padding after the data
+                count = limit(count, divide_up(shift(size, b), stride))
+            counts.append(count)
     return counts
 
 
@@ -140,26 +144,8 @@ def infer_pooling(inputs: Inputs) -> Shapes:
         return [make_unknown(len(kernel) + 2)] * inputs.output_count
     if len(data) != len(kernel) + 2:
         raise ShapeError(f"data has the shape {data}, the kernel {list(kernel)} expects rank {len(kernel) + 2}")
-    if inputs["auto_pad"] in ("same_upper", "same_lower"):
-        known = [size if isinstance(size, int) else None for size in data[2:]]
-        windows: list[Dimension] = [
-            UNBOUNDED if size is None else _count_one(inputs, axis, size) for axis, size in enumerate(known)
-        ]
-    else:
-        windows = _count_windows(inputs, data[2:], [make_dimension(k, k) for k in kernel], inputs["rounding_type"])
+    windows = _count_windows(inputs, data[2:], [make_dimension(k, k) for k in kernel], inputs["rounding_type"])
     return [PartialShape([*data[:2], *windows])] * inputs.output_count
-
-
-def _count_one(inputs: Inputs, axis: int, size: int) -> Dimension:
-    """Return the number of windows of pooling with automatic padding along one spatial axis."""
-    rank = len(inputs["kernel"])
-    stride = expand_attribute("strides", inputs["strides"], rank, 1, minimum=1)[axis]
-    dilation = expand_attribute("dilations", inputs.attributes.get("dilations", ()), rank, 1, minimum=1)[axis]
-    kernel = inputs["kernel"][axis]
-    (count,) = create_windows(
-        [size], [kernel], [stride], [dilation], [], [], inputs["auto_pad"], inputs["rounding_type"]
-    ).output_shape
-    return make_dimension(count, count)
 
 
 @rule
