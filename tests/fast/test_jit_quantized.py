@@ -126,9 +126,16 @@ def make_format(low, high, levels=256):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_sums_are_exact(seed, form):
+def test_sums_are_exact(seed, form, monkeypatch):
+    from irrun.fast.jit import quantized_convolution, quantized_panels
     from irrun.fast.jit.quantized_kernels import QuantizedConvolutionKernel
 
+    if seed % 2:  # several blocks of rows and sections of channels
+        monkeypatch.setattr(quantized_convolution, "MIN_PART_WORK", 1 << 8)
+        monkeypatch.setattr(quantized_convolution, "PANEL_SIZE", 1 << 9)
+        monkeypatch.setattr(quantized_panels, "MIN_COPY_SIZE", 1 << 6)
+    if seed % 4 == 3:  # each section copies its rows
+        monkeypatch.setattr(quantized_convolution, "MAX_SHARED_SIZE", 0)
     rng = np.random.default_rng(seed)
     levels, filters, attributes = draw_convolution(rng)
     zero = int(rng.integers(0, 256))
@@ -169,7 +176,7 @@ def test_codes_of_depthwise_convolutions_are_exact(seed, form, monkeypatch):
     source = make_format(-zero, 255 - zero)
     arguments = (filters, np.ones(channels), attributes, source, steps, [bias, *limits], True)
     if strides[1] <= 2:  # wider strides are computed by another method
-        monkeypatch.setattr("irrun.fast.jit.quantized_convolution.QuantizedConvolution.make_task", pytest.fail)
+        monkeypatch.setattr("irrun.fast.jit.quantized_convolution.QuantizedConvolution.make_tasks", pytest.fail)
     convolve = QuantizedConvolutionKernel(*arguments)
     codes = make_codes(levels)
     result = run_with_threads(lambda: convolve(codes))

@@ -20,14 +20,9 @@ from irrun.fast.jit.compiler import get_lanes
 from irrun.fast.jit.convolution import Geometry
 from irrun.fast.jit.dot_products import find_saturating, get_dot_product, widen_weights
 from irrun.fast.jit.expressions import Expression
-from irrun.fast.jit.quantized_code import (
-    compile_packing,
-    compile_products,
-    count_quads,
-    get_epilogue_address,
-    get_tile,
-)
-from irrun.fast.jit.tasks import SCRATCH, Address, Argument, Call, Task, align_size, make_base
+from irrun.fast.jit.quantized_code import compile_products, count_quads, get_epilogue_address, get_tile
+from irrun.fast.jit.quantized_panels import PanelLayout, divide_copies
+from irrun.fast.jit.tasks import SCRATCH, Argument, Call, Task, align_size, make_base
 
 __all__ = ["MAX_PANEL_SIZE", "QuantizedConvolution"]
 
@@ -39,6 +34,8 @@ PANEL_SIZE = 96 << 10
 MIN_PART_WORK, MAX_PARTS = 1 << 21, 16
 #: Maximum size of the copied rows, and of the sums of a tile of channels: 64 MiB.
 MAX_PANEL_SIZE = 1 << 24
+#: Maximum number of elements of all copied rows if they are copied once for all sections: 16 MiB.
+MAX_SHARED_SIZE = 1 << 22
 
 
 class QuantizedConvolution:
@@ -97,7 +94,9 @@ class QuantizedConvolution:
         """Return the offsets of taps as the kernel reads them: for each tile if tiles have orders of their own."""
         return np.ascontiguousarray(offsets[self.ordered[group][0]]) if self.ordered else offsets
 
-    def make_task(self, batch: int, geometry: Geometry, pad: int, expression: Expression, is_coded: bool) -> Task:
+    def make_tasks(
+        self, batch: int, geometry: Geometry, pad: int, expression: Expression, is_coded: bool
+    ) -> tuple[list[Task], int]:
         """Return the convolution for contiguous data of one shape.
 
         Args:
@@ -108,20 +107,25 @@ class QuantizedConvolution:
             is_coded: Whether the result is codes.
 
         Returns:
-            The task for the data, the result, and the table of the epilogue's operands.
+            The tasks for the data, the result, the table of the epilogue's operands, and memory that the tasks share;
+            and the number of elements of this memory.
 
         Raises:
             NoKernelError: The copied rows take too much memory.
         """
         division = _Division(self, batch, geometry)
         calls = _Calls(self, geometry, division, pad, get_epilogue_address(expression, is_coded))
-        places = itertools.product(range(batch), range(division.group_count), division.blocks, division.sections)
-        pieces = list(itertools.starmap(calls.make, places))
+        pieces: list[list[Call]] = []
+        copies: list[list[Call]] = []
+        for image, group, block in itertools.product(range(batch), range(division.group_count), division.blocks):
+            if division.is_shared:
+                copies += calls.copy_shared(image, group, block)
+            pieces += [calls.make(image, group, block, section) for section in division.sections]
         count = min(division.part_count, len(pieces))
         parts = [pieces[len(pieces) * i // count : len(pieces) * (i + 1) // count] for i in range(count)]
         task = Task(map(itertools.chain.from_iterable, parts), calls.scratch_size)
         task.keep(*calls.offsets.values(), *self.weights, self.bias, *itertools.chain(*self.ordered))
-        return task
+        return [Task(copies), task] if copies else [task], calls.shared_size
 
 
 def _pack_weights(codes: Array, rows: int) -> Array:
@@ -155,23 +159,22 @@ class _Division:
     """The division of a convolution into parts: blocks of rows, and sections of output channels.
 
     Attributes:
-        row_size: Pixels of a row of the result; pointwise convolutions have rows of one pixel.
-        columns: Pixels of a copied row.
+        layout: The layout of the copied rows.
         part_count: The maximum number of parts.
         group_count: The number of groups computed one by one; a depthwise convolution counts as one group.
         blocks: The first row of each block, and the row after its last one.
         sections: The first channel of each section, and the channel after its last one.
+        is_shared: Whether rows are copied once for all sections.
     """
 
     def __init__(self, convolution: QuantizedConvolution, batch: int, geometry: Geometry) -> None:
         c, g = convolution, geometry
         pixels = math.prod(g.output)
-        self.row_size = 1 if g.is_pointwise else g.output[1]
-        self.columns = self.row_size + g.halo[1]
+        self.layout = layout = PanelLayout(g, c.in_quads)
         work = pixels * c.channels * c.in_quads * 4 * math.prod(g.kernel) * (2 if c.is_depthwise else 1)
         self.part_count = max(1, min(MAX_PARTS, work * batch // MIN_PART_WORK))
-        row_count = pixels // self.row_size
-        limit = max(1, PANEL_SIZE // (c.in_quads * len(g.phases) * self.columns) - g.halo[0])
+        row_count = pixels // layout.row_size
+        limit = max(1, PANEL_SIZE // (c.in_quads * layout.phase_count * layout.columns) - g.halo[0])
         step = -(-row_count // -(-row_count // max(1, min(row_count, limit))))
         if g.is_pointwise:
             step += -step % (c.tile[1] * get_lanes())
@@ -180,7 +183,7 @@ class _Division:
         if c.is_depthwise:  # divided by channels, so that panels are small
             self.group_count, out_channels = 1, c.groups * 4
             panel_rows = min(step, row_count) + g.halo[0]
-            fitting = max(1, PANEL_SIZE // (panel_rows * self.columns * len(g.phases)))
+            fitting = max(1, PANEL_SIZE // (panel_rows * layout.columns * layout.phase_count))
             wanted = min(self.part_count, c.groups) if piece_count < self.part_count else 1
             section_count = max(-(-c.groups // fitting), wanted)
         else:
@@ -189,6 +192,8 @@ class _Division:
         section = -(-out_channels // section_count)
         section += -section % c.tile[0]
         self.sections = [(i, min(i + section, out_channels)) for i in range(0, out_channels, section)]
+        size = layout.get_size(step, c.in_quads) * piece_count * c.groups
+        self.is_shared = 0 < size <= MAX_SHARED_SIZE and len(self.sections) > 1 and not c.is_depthwise
 
 
 class _Calls:
@@ -203,7 +208,8 @@ class _Calls:
 
     Attributes:
         scratch_size: Bytes of temporary memory that the calls so far need.
-        offsets: The offsets of taps by the size of a phase of a panel, and the group.
+        shared_size: Elements of shared memory that they need.
+        offsets: The offsets of taps by the number of rows, and the group.
     """
 
     def __init__(
@@ -211,50 +217,62 @@ class _Calls:
     ) -> None:
         self.convolution, self.geometry, self.division = convolution, geometry, division
         self.pad, self.epilogue = pad, epilogue
-        self.multiply, self.pack = compile_products(*convolution.tile, convolution.form), compile_packing()
-        self.scratch_size = 0
+        self.multiply = compile_products(*convolution.tile, convolution.form)
+        self.scratch_size = self.shared_size = 0
         self.offsets: dict[tuple[int, int], Array] = {}
+        self._panel = SCRATCH
+
+    def copy_shared(self, image: int, group: int, block: tuple[int, int]) -> list[list[Call]]:
+        """Return the parts that copy rows of a group to a panel, which the following calls read."""
+        c, layout = self.convolution, self.division.layout
+        size = layout.get_size(block[1] - block[0], c.in_quads)
+        self._panel = make_base(3).move(4 * self.shared_size)
+        self.shared_size += size
+        plane = (image * c.groups + group) * c.in_quads
+        return [layout.copy(plane, self._panel, quads, block, self.pad) for quads in divide_copies(c.in_quads, size)]
 
     def make(self, image: int, group: int, block: tuple[int, int], section: tuple[int, int]) -> list[Call]:
-        """Return the calls that copy rows into a panel and multiply them by the weights of a section.
+        """Return the calls that copy rows into a panel, unless it is shared, and multiply them by a section's weights.
 
         Raises:
             NoKernelError: The copied rows take too much memory.
         """
-        c, g, columns, row_size = self.convolution, self.geometry, self.division.columns, self.division.row_size
-        (first, last), (left, right) = block, section
+        c, g, division = self.convolution, self.geometry, self.division
+        (first, last), (left, right), layout = block, section, division.layout
         tile_rows, vectors = c.tile
         row_count, taps = last - first, c.in_quads * math.prod(g.kernel)
-        plane_in = math.prod(g.size)
-        size = 0 if g.is_pointwise else (row_count + g.halo[0]) * columns
-        quad_size = plane_in if g.is_pointwise else size * len(g.phases)
+        quad_size = layout.get_quad_size(row_count)
         plane = (image * c.groups + group) * c.in_quads
         planes, panel_step, valid = c.in_quads, 0, c.out_channels - left
         if c.is_depthwise:
             plane += left // 4
             planes, panel_step, valid = (right - left) // 4, quad_size * c.in_quads, c.channels - left
-        pixels = row_count * columns - g.halo[1]
+        pixels = row_count * layout.columns - g.halo[1]
         length = pixels + -pixels % 16 + 16 * vectors + 16
-        panel_size = 0 if g.is_pointwise else planes * quad_size + 64
+        panel_size = layout.get_size(row_count, planes)
         if max(panel_size, tile_rows * length) > MAX_PANEL_SIZE:
             raise NoKernelError("the rows are too long")
         sums_size = align_size(4 * tile_rows * length)
-        self.scratch_size = max(self.scratch_size, sums_size + 4 * panel_size)
+        copies: list[Call] = []
         if g.is_pointwise:
-            panel, copies = make_base(0).move(4 * (plane * plane_in + first)), []
+            panel = make_base(0).move(4 * (plane * quad_size + first))
+        elif division.is_shared:
+            panel, panel_size = self._panel, 0
         else:
             panel = SCRATCH.move(sums_size)
-            copies = self._copy_rows(make_base(0).move(4 * plane * plane_in), panel, planes, block)
-        if (size, group) not in self.offsets:
-            self.offsets[size, group] = c.order_offsets(group, _make_offsets(g, c.in_quads, quad_size, size, columns))
+            copies = layout.copy(plane, panel, (0, planes), block, self.pad)
+        self.scratch_size = max(self.scratch_size, sums_size + 4 * panel_size)
+        if (row_count, group) not in self.offsets:
+            self.offsets[row_count, group] = c.order_offsets(group, layout.make_offsets(row_count))
         # The kernel starts at channel 0 of a section, so that it reads the panel of the section.
         channel = group * c.out_channels + left
-        addresses = self._list_addresses(group, left, self.offsets[size, group])
-        shape = (1, pixels) if columns == row_size else (row_count, row_size)
+        addresses = self._list_addresses(group, left, self.offsets[row_count, group])
+        row_size = layout.row_size
+        shape = (1, pixels) if layout.columns == row_size else (row_count, row_size)
         numbers = (
             *(taps, pixels, length, 0, right - left, valid, panel_step),
             *(image * count_quads(c.channels) * 4 + channel, image * c.channels + channel),
-            *(math.prod(g.output), first * row_size, *shape, columns),
+            *(math.prod(g.output), first * row_size, *shape, layout.columns),
         )
         return [*copies, Call(self.multiply, (panel, *addresses, *numbers))]
 
@@ -270,31 +288,3 @@ class _Calls:
             _, places, wide = c.ordered[group]
             addresses += [get_address(places[tile:]), get_address(wide)]
         return addresses
-
-    def _copy_rows(self, source: Address, panel: Address, planes: int, block: tuple[int, int]) -> list[Call]:
-        """Return the calls that copy the padded rows of a block of some planes to the phases of a panel."""
-        g, columns = self.geometry, self.division.columns
-        rows = block[1] - block[0] + g.halo[0]
-        size = rows * columns
-        calls = []
-        for i, (y, x) in enumerate(g.phases):
-            has_pairs = g.strides[1] == 2 and {(y, 0), (y, 1)} <= {*g.phases}
-            if has_pairs and x:
-                continue  # copied together with the even columns
-            row = block[0] * g.strides[0] + y - g.pads_begin[0]
-            place = (planes, math.prod(g.size), size * len(g.phases), row, g.strides[0], rows, *g.size)
-            line = (x - g.pads_begin[1], g.strides[1], columns, size if has_pairs else 0, self.pad)
-            calls.append(Call(self.pack, (source, panel.move(4 * i * size), *place, *line)))
-        return calls
-
-
-def _make_offsets(g: Geometry, quads: int, quad_size: int, size: int, columns: int) -> Array:
-    """Return the offset of each tap in the panel, for each group of four channels."""
-    (dy, dx), (sy, sx) = g.dilations, g.strides
-    taps = [
-        g.phases.index((dy * y % sy, dx * x % sx)) * size + dy * y // sy * columns + dx * x // sx
-        for y in range(g.kernel[0])
-        for x in range(g.kernel[1])
-    ]
-    starts = np.arange(quads, dtype=np.int64)[:, np.newaxis] * quad_size
-    return (starts + np.array(taps, np.int64)).reshape(-1)

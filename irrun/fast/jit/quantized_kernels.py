@@ -14,6 +14,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import (
+    BUFFER,
     CONSTANT,
     MAX_BINDINGS,
     RESULT,
@@ -312,9 +313,10 @@ class QuantizedConvolutionKernel(CompiledKernel):
             operands.append((CONSTANT, get_address(value)))
             constants.append(value)
         expression = Expression(tuple(kinds), self._steps)
-        task = self._make_task(data_shape[0], geometry, expression)
+        tasks, buffer_size = self._make_tasks(data_shape[0], geometry, expression)
         stored = (*_to_codes(shape)[:-1], 1) if self.returns_codes else shape
-        binding = Binding(stored, [task], (0, RESULT, TABLE), operands, 0, constants)
+        bases = (0, RESULT, TABLE, BUFFER) if buffer_size else (0, RESULT, TABLE)
+        binding = Binding(stored, tasks, bases, operands, buffer_size, constants)
         variables = {number - 1: kind for (number, _), kind in zip(operands, kinds, strict=True) if number != CONSTANT}
         padded = (shape[0], 4 * count_quads(shape[1]))
         sizes = {"scalar": 1, "channel": math.prod(padded), "full": math.prod(shape)}
@@ -323,14 +325,14 @@ class QuantizedConvolutionKernel(CompiledKernel):
         )
         return _BoundConvolution(binding, shape, variables, copies_operands)
 
-    def _make_task(self, batch: int, geometry: Geometry, expression: Expression) -> Task:
-        """Return the task of the fastest method that supports the windows and the epilogue."""
+    def _make_tasks(self, batch: int, geometry: Geometry, expression: Expression) -> tuple[list[Task], int]:
+        """Return the tasks of the fastest method that supports the windows and epilogue, and their shared memory."""
         if self._depthwise is not None and self.returns_codes:
             with suppress(NoKernelError):
-                return self._depthwise.make_task(batch, geometry, self._pad, expression)
+                return [self._depthwise.make_task(batch, geometry, self._pad, expression)], 0
         if self._convolution is None:
             self._convolution = self._create_convolution()
-        return self._convolution.make_task(batch, geometry, self._pad, expression, self.returns_codes)
+        return self._convolution.make_tasks(batch, geometry, self._pad, expression, self.returns_codes)
 
     def _prepare_constant(self, operand: int | Array, geometry: Geometry, shape: tuple[int, ...]) -> tuple[str, Array]:
         """Return the kind of a constant operand, or of the correction, and its value as the epilogue reads it."""
