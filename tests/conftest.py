@@ -93,6 +93,14 @@ def keep_interrupt_handler():
     assert signal.getsignal(signal.SIGINT) == handler
 
 
+@pytest.fixture(autouse=True)
+def forbid_aliases(monkeypatch):
+    """Find kernels by their source texts only, since tests change the functions that make them."""
+    from irrun.fast.jit import compiler
+
+    monkeypatch.setattr(compiler, "USES_ALIASES", False)
+
+
 @pytest.fixture(scope="module")
 def own_kernel_cache(tmp_path_factory):
     """Keep compiled kernels in a folder of the module, so that they are compiled by the code that is tested."""

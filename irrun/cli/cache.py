@@ -41,11 +41,11 @@ def command(clear: bool, as_json: bool) -> None:
             ],
         }
         if removed is not None:
-            result["removed"] = {"files": removed.kernels + removed.programs, "bytes": removed.size}
+            result["removed"] = {"files": removed.files, "bytes": removed.size}
         click.echo(json.dumps(result))
         return
     if removed is not None:
-        click.echo(f"removed {removed.kernels + removed.programs} files ({format_size(removed.size)}) from {folder}")
+        click.echo(f"removed {removed.files} files ({format_size(removed.size)}) from {folder}")
         return
     total = sum(group.size for group in groups)
     click.echo(f"{folder}: {format_size(total)} of at most {format_size(cache.MAX_BYTES)}")

@@ -19,6 +19,7 @@ import numpy as np
 
 from irrun.arguments import check_choice
 from irrun.deadlines import Deadline, end_at
+from irrun.digests import sha256
 from irrun.errors import InputError, TimeLimitError
 from irrun.forks import make_lock, renew_in_children
 from irrun.processor import get_level
@@ -188,9 +189,7 @@ def _digest(model: Model, options: Sequence[object]) -> str:
     It does not read the weights, which would take seconds for large models. Kernels rarely depend on weights; a kernel
     that does, and is not in the cache, is compiled before the first run.
     """
-    import hashlib  # takes 2 milliseconds, and is not needed without compiled kernels
-
-    digest = hashlib.sha256(repr([__version__, get_level(), *options]).encode("utf-8", "surrogatepass"))
+    digest = sha256(repr([__version__, get_level(), *options]).encode("utf-8", "surrogatepass"))
     for graph, layer in model.graph.walk():
         if layer is graph.layers[0]:
             digest.update(repr([tuple(edge) for edge in graph.edges]).encode())
@@ -198,4 +197,5 @@ def _digest(model: Model, options: Sequence[object]) -> str:
         ports = [(port.element_type, port.shape) for port in layer.outputs]
         facts = (layer.id, layer.type, layer.version, attributes, ports)
         digest.update(repr(facts).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+    name: str = digest.hexdigest()
+    return name

@@ -512,7 +512,7 @@ class TestCache:
         f.store(value + value, f.parameters["x"])
         text, signatures = f.get_text(), {f.name: f.signature}
         compiler._Compiler(None).get(text, signatures)
-        (path,) = (path for path in cache.get_folder().rglob("*") if path.is_file())
+        (path,) = (path for path in cache.get_folder().rglob("*") if path.is_file() and not path.suffix)
         good = path.read_bytes()
         for code in (b"no object code", good[cache.DIGEST_SIZE : len(good) // 2]):
             cache.save(str(path.relative_to(cache.get_folder())), code)
@@ -546,10 +546,13 @@ class TestCache:
         cache.save("target/key", b"code")
         cache.save("old", b"code")
         cache.save("target/model.program", b"complete")
-        assert cache.list_groups() == [cache.Group("", 1, 0, 36), cache.Group("target", 1, 1, 76)]
+        cache.save("target/name.alias", b"target/key")
+        assert cache.list_groups() == [cache.Group("", 1, 0, 36, 1), cache.Group("target", 1, 1, 118, 3)]
         assert cache.has_file("model.program")
+        assert cache.find("name.alias") == b"target/key"
         assert not cache.has_file("old")
-        assert cache.clear() == cache.Group("", 2, 1, 112)
+        assert cache.find("old") is None
+        assert cache.clear() == cache.Group("", 2, 1, 154, 4)
         assert not list(cache.get_folder().iterdir())
 
     def test_missing_permissions_are_no_error(self, tmp_path, monkeypatch):

@@ -251,8 +251,8 @@ def test_other_processes_use_the_kernels_from_the_first_run_on(path, tmp_path, f
     assert (is_compiled, value, other) == (True, expected, 0)
     assert run("auto") == (True, [0, 0], expected)
     files = [file for file in folder.rglob("*") if file.is_file()]
-    kernels = [file for file in files if file.suffix != cache.MARK]
-    (mark,) = set(files) - set(kernels)
+    kernels = [file for file in files if not file.suffix]
+    (mark,) = (file for file in files if file.suffix == cache.MARK)
     assert len(kernels) == count > 0
     kernels[0].write_bytes(kernels[0].read_bytes()[:-1])
     for file in kernels[1:]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.specialization import CallSite, specialize
 
@@ -23,7 +22,7 @@ ELEMENT_BITS = {np.dtype(np.int32): 32, np.dtype(np.int64): 64}
 I64 = np.dtype(np.int64)
 
 
-@functools.cache
+@cache_kernel
 def compile_paths(bits: int) -> Kernel:
     """Return the kernel that follows all beams of ids with a number of bits.
 

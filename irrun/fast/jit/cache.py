@@ -5,22 +5,38 @@ digest of the source text and the target with all its features, so a file never 
 the digest of the rest, so damaged files are ignored. If the files exceed MAX_BYTES, the least recently
 used ones are removed.
 
-Marks, files next to the kernels, state that all kernels of a program have been compiled.
+Other files next to the kernels have suffixes. Marks state that all kernels of a program have been compiled. Aliases
+name the kernel that a function returns for some arguments, so that its source text does not have to be made. Hosts
+describe the processor, and checks state whether LLVM accepts an instruction, so that LLVM does not have to be imported.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MARK", "MAX_BYTES", "Group", "clear", "get_folder", "has_file", "list_groups", "load", "save"]
+from irrun.digests import sha256
+
+__all__ = [
+    "ALIAS",
+    "CHECK",
+    "HOST",
+    "MARK",
+    "MAX_BYTES",
+    "Group",
+    "clear",
+    "find",
+    "get_folder",
+    "has_file",
+    "list_groups",
+    "load",
+    "save",
+]
 
 #: Size of the digest in front of a kernel, in bytes.
 DIGEST_SIZE = 32
@@ -28,8 +44,8 @@ DIGEST_SIZE = 32
 MAX_BYTES = 512 << 20
 #: Prefix of files that are being written.
 TEMPORARY = "."
-#: Suffix of marks.
-MARK = ".program"
+#: Suffixes of marks, aliases, descriptions of processors, and checks of instructions.
+MARK, ALIAS, HOST, CHECK = ".program", ".alias", ".host", ".check"
 
 
 @dataclass(frozen=True)
@@ -40,13 +56,15 @@ class Group:
         name: The versions and the processor; empty for files of older versions of irrun.
         kernels: Number of kernels.
         programs: Number of programs with complete kernels.
-        size: The bytes of their files.
+        size: The bytes of all files.
+        files: Number of all files.
     """
 
     name: str
     kernels: int
     programs: int
     size: int
+    files: int
 
 
 def get_folder() -> Path:
@@ -82,22 +100,35 @@ def load(key: str) -> bytes | None:
     except (OSError, RuntimeError):  # no home folder
         return None
     digest, code = content[:DIGEST_SIZE], content[DIGEST_SIZE:]
-    return code if code and hashlib.sha256(code).digest() == digest else None
+    return code if code and sha256(code).digest() == digest else None
 
 
 def has_file(name: str) -> bool:
-    """Return whether the folder of any target has a file with a name, without importing LLVM."""
+    """Return whether the folder of any target has a file with a name."""
+    return _find_target(name) is not None
+
+
+def find(name: str) -> bytes | None:
+    """Return the content of a file with a name in the folder of any target, under the conditions of `load`."""
+    target = _find_target(name)
+    return None if target is None else load(f"{target}/{name}")
+
+
+def _find_target(name: str) -> str | None:
     with contextlib.suppress(OSError, RuntimeError):
         folder = get_folder()
         with os.scandir(folder) as entries:
-            return any(entry.is_dir() and (folder / entry.name / name).exists() for entry in entries)
-    return False
+            targets = (entry.name for entry in entries if entry.is_dir())
+            return next((target for target in targets if (folder / target / name).exists()), None)
+    return None
 
 
 def save(key: str, code: bytes) -> None:
     """Save a kernel. Do nothing without permission to write."""
+    import tempfile  # takes milliseconds
+
     with contextlib.suppress(OSError, RuntimeError):
-        digest = hashlib.sha256(code).digest()
+        digest = sha256(code).digest()
         folder = get_folder()
         path = folder / key
         for each in dict.fromkeys((folder, path.parent)):
@@ -118,13 +149,13 @@ def save(key: str, code: bytes) -> None:
 
 def list_groups() -> list[Group]:
     """Return the kernels in the cache by target, except files that other processes remove meanwhile."""
-    files: dict[str, list[tuple[bool, int]]] = {}
+    files: dict[str, list[tuple[str, int]]] = {}
     with contextlib.suppress(OSError, RuntimeError):
         folder = get_folder()
         for path, status in _list_files(folder):
             if not path.name.startswith(TEMPORARY):
                 name = path.parent.name if path.parent != folder else ""
-                files.setdefault(name, []).append((path.suffix == MARK, status.st_size))
+                files.setdefault(name, []).append((path.suffix, status.st_size))
     return [_make_group(name, own) for name, own in sorted(files.items())]
 
 
@@ -135,11 +166,11 @@ def clear() -> Group:
         OSError: A file could not be removed.
     """
     folder = get_folder()
-    removed: list[tuple[bool, int]] = []
+    removed: list[tuple[str, int]] = []
     for path, status in list(_list_files(folder)):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
-            removed.append((path.suffix == MARK, status.st_size))
+            removed.append((path.suffix, status.st_size))
     if folder.is_dir():
         for each in folder.iterdir():
             with contextlib.suppress(OSError):  # another process is writing to it
@@ -147,10 +178,11 @@ def clear() -> Group:
     return _make_group("", removed)
 
 
-def _make_group(name: str, files: Sequence[tuple[bool, int]]) -> Group:
-    """Return the group of some files, given whether each is a mark and its size."""
-    programs = sum(is_mark for is_mark, _ in files)
-    return Group(name, len(files) - programs, programs, sum(size for _, size in files))
+def _make_group(name: str, files: Sequence[tuple[str, int]]) -> Group:
+    """Return the group of some files, given the suffix and size of each."""
+    suffixes = [suffix for suffix, _ in files]
+    kernels = len(files) - sum(map(suffixes.count, (MARK, ALIAS, HOST, CHECK)))
+    return Group(name, kernels, suffixes.count(MARK), sum(size for _, size in files), len(files))
 
 
 def _list_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

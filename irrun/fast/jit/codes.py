@@ -18,7 +18,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import RESULT, Binding
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
 from irrun.fast.jit.quantized_code import count_quads, join_codes
 from irrun.fast.jit.tasks import Call, Task, make_base
@@ -153,7 +153,7 @@ def _are_codes(rows: Array, steps: Array) -> Array:
     return np.asarray(is_code.all(axis=1))
 
 
-@functools.cache
+@cache_kernel
 def _compile_conversion(is_encoding: bool) -> Kernel:
     """Return the kernel that converts planes of four channels from or to codes."""
     names = [("data", "ptr"), ("result", "ptr"), ("limits", "ptr")]

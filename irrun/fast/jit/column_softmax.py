@@ -13,7 +13,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.bindings import RESULT, Binding, Layout, get_layout, get_strides
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Call, Task, make_base
@@ -33,7 +33,7 @@ MAX_LENGTH = 256
 MIN_PART_SIZE, MAX_RUNS = 1 << 13, 1 << 10
 
 
-@functools.cache
+@cache_kernel
 def compile_column_softmax() -> Kernel:
     """Return the kernel that computes the softmax of neighboring columns."""
     integers = ("length", "step", "result_step", "columns")  # steps are elements between rows

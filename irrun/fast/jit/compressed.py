@@ -16,7 +16,7 @@ from irrun.fast.compressed import CompressedWeights
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.compressed_codes import WeightAddresses, load_codes, supports
 from irrun.fast.jit.compressed_tiles import TileProducts
 from irrun.fast.jit.elementwise import make_contiguous
@@ -41,7 +41,7 @@ LINE_SIZE = 64
 MIN_PART_SIZE, MAX_PARTS = 1 << 19, 16
 
 
-@functools.cache
+@cache_kernel
 def compile_row(kind: str, has_zero_point: bool, has_scale: bool, step: int) -> Kernel:
     """Return the kernel that multiplies a row by codes [N, K].
 

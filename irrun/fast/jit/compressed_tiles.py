@@ -7,7 +7,6 @@ rows, so that a tile of the transposed result stays in registers while the colum
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import keep_binding
 from irrun.fast.jit.code import Function, Value, Variable
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.compressed_codes import WeightAddresses, load_codes
 from irrun.fast.jit.products import compile_packing
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, align_size, make_base
@@ -45,7 +44,7 @@ def get_tile_rows(width: int) -> int:
     return (24 if get_lanes() == 16 else 12) // width
 
 
-@functools.cache
+@cache_kernel
 def compile_tiles(kind: str, has_zero_point: bool, has_scale: bool) -> Kernel:
     """Return the kernel that multiplies `count` packed rows by a range of rows of the weights [N, K].
 

@@ -5,7 +5,6 @@ In sequences of kernels, tasks copy contiguous inputs.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.bindings import RESULT, Binding
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Call, Task, make_base, make_range_task
@@ -32,7 +31,7 @@ F32 = np.dtype(np.float32)
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 8
 
 
-@functools.cache
+@cache_kernel
 def compile_copy() -> Kernel:
     """Return the kernel that copies rows to rows with another distance."""
     integers = ("first", "last", "length", "step")

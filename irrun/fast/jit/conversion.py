@@ -10,7 +10,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
@@ -26,7 +26,7 @@ F16, F32 = np.dtype(np.float16), np.dtype(np.float32)
 MIN_PART_SIZE, MAX_PARTS = 1 << 16, 16
 
 
-@functools.cache
+@cache_kernel
 def compile_widening() -> Kernel:
     """Return the kernel that converts the elements from `first` to `last`.
 

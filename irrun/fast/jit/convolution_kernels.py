@@ -16,7 +16,7 @@ import numpy as np
 
 from irrun.fast.jit.affine import AFFINE_PARAMETERS, complete_extras, complete_vectors
 from irrun.fast.jit.code import Function, Operand, Value, Variable
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution_tiles import TILE_FIELDS, get_tile, has_extras, list_forms
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
@@ -49,7 +49,7 @@ def pack_weights(filters: Array) -> Array:
     return np.ascontiguousarray(matrix.reshape(tiles, rows, -1).transpose(0, 2, 1))
 
 
-@functools.cache
+@cache_kernel
 def compile_packing() -> Kernel:
     """Return the kernel that copies one phase of the rows of all channels, with padding."""
     f = Function(
@@ -153,7 +153,7 @@ def emit_rows(
             f.choose(is_inside, copy_row, functools.partial(clear, target))
 
 
-@functools.cache
+@cache_kernel
 def compile_products(is_affine: bool = False, packs_pixels: bool = False) -> Kernel:
     """Return the kernel that multiplies pixels by the weights of channels and calls the epilogue.
 
@@ -325,7 +325,7 @@ def _store_tile(f: Function, tile: _Tile, block: Value, mask: Value | None) -> N
             f.store(value, f.offset(target, len(row) * f.lanes + i))
 
 
-@functools.cache
+@cache_kernel
 def compile_epilogue(expression: Expression, is_tile: bool) -> Kernel:
     """Return the kernel that completes rows of products.
 

@@ -13,7 +13,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import RESULT, Binding, Layout, get_layout
 from irrun.fast.jit.code import Function
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
 from irrun.fast.jit.transposition import make_transposition
@@ -33,7 +33,7 @@ MAX_SMALL_SIZE = 1 << 12
 MAX_ROWS = 1 << 17
 
 
-@functools.cache
+@cache_kernel
 def compile_row_copy() -> Kernel:
     """Return the kernel that copies rows; a table gives the first element of each row."""
     names = ("source", "target", "starts")

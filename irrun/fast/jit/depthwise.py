@@ -6,7 +6,6 @@ outside the data are masked, so no padded copy is needed.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import RESULT, TABLE, Binding, Operand
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution import Geometry
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, evaluate
@@ -77,7 +76,7 @@ class _Layout:
     has_fast_masks: bool
 
 
-@functools.cache
+@cache_kernel
 def compile_depthwise(layout: _Layout, expression: Expression) -> Kernel:
     """Return the kernel for a layout. Operands of the expression have the kinds of `convolution.compile_epilogue`."""
     code = _Code(layout, expression)

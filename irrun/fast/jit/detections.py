@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import Shape
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.ops.detection.detection_output import DetectionSettings, compute_detections
@@ -28,7 +27,7 @@ F32 = np.dtype(np.float32)
 MAX_PAIRS = 1 << 24
 
 
-@functools.cache
+@cache_kernel
 def compile_suppression() -> Kernel:
     """Return the kernel in which each box that is not suppressed suppresses later boxes that overlap it.
 

@@ -50,6 +50,9 @@ class DotProduct:
     #: The offset that products subtract from the data. Sums start with the products of this number and the weights.
     offset = 0
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({vars(self)})"  # kernels are cached by it
+
     def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:
         """Return the form of a data vector that its products use."""
         low = data & 0x00FF00FF

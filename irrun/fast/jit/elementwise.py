@@ -13,7 +13,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.expressions import Expression, Step, evaluate
 from irrun.fast.jit.tasks import Call, Task, make_base, make_range_task
 from irrun.fast.jit.transposition import copy_transposed
@@ -41,7 +41,7 @@ def make_contiguous(array: Array) -> Array:
     return np.array(array, order="C") if copied is None else copied
 
 
-@functools.cache
+@cache_kernel
 def compile_rows(expression: Expression) -> Kernel:
     """Return the kernel of an expression on rows.
 

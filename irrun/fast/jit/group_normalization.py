@@ -11,7 +11,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.reductions import standardize_row
@@ -27,7 +27,7 @@ F32 = np.dtype(np.float32)
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
 
 
-@functools.cache
+@cache_kernel
 def compile_group_normalization() -> Kernel:
     """Return the kernel that normalizes the groups from `first` to `last` of all images."""
     pointers = ("data", "result", "scale", "bias")

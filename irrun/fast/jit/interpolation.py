@@ -19,7 +19,7 @@ import numpy as np
 from irrun.fast.interpolate import Interpolation
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes, has_feature
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes, has_feature
 from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, make_base
@@ -77,7 +77,7 @@ def _find_taps(matrix: Array) -> _Taps | None:
     return _Taps(np.stack([first, last]).astype(np.int64), weights.astype(F32), size)
 
 
-@functools.cache
+@cache_kernel
 def compile_resizing(column_taps: int, row_taps: int, is_permuted: bool) -> Kernel:
     """Return the kernel that resizes planes.
 

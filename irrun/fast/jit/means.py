@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.bindings import RESULT, Binding, Layout, make_layout
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.reductions import make_row_task, sum_row
@@ -24,7 +23,7 @@ Array = np.ndarray[Any, Any]
 F32 = np.dtype(np.float32)
 
 
-@functools.cache
+@cache_kernel
 def compile_means() -> Kernel:
     """Return the kernel that computes the means of rows."""
     integers = ("first", "last", "length")

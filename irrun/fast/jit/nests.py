@@ -5,7 +5,6 @@ A kernel is compiled for the function, the types and the number of axes; shapes 
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Hashable, Sequence
@@ -16,7 +15,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.bindings import Shape
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.tasks import Call, Task, make_base
 
@@ -163,7 +162,7 @@ def _collapse(shape: Shape, strides: Sequence[tuple[int, ...]]) -> tuple[list[in
     return sizes, steps
 
 
-@functools.cache
+@cache_kernel
 def _compile_nest(
     element: Elementwise, rank: int, types: tuple[str, ...], kinds: tuple[int, ...], is_vector: bool
 ) -> Kernel:

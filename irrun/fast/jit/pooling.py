@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import RESULT, Binding, Layout, Shape
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.depthwise import MAX_TAPS, prepare_loads
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
@@ -35,7 +34,7 @@ MIN_PART_WORK, MAX_PARTS = 1 << 18, 16
 MAX_SHAPES = 64
 
 
-@functools.cache
+@cache_kernel
 def compile_max_pool(kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]) -> Kernel:
     """Return the kernel for a window size, strides (1 or 2 along rows) and dilations."""
     integers = ("first", "last", "height", "width", "rows", "columns", "top", "left")

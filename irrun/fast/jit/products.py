@@ -15,7 +15,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value, Variable
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, make_base
@@ -53,7 +53,7 @@ def get_tile() -> tuple[int, int]:
     return (8, 3) if get_lanes() == 16 else (4, 3)
 
 
-@functools.cache
+@cache_kernel
 def compile_product() -> Kernel:
     """Return the kernel that multiplies rows by panels and calls the epilogue for each tile.
 
@@ -183,7 +183,7 @@ def emit_tile(
             f.store(accumulator.get(), f.offset(result[0], result[1] * r + i * f.lanes))
 
 
-@functools.cache
+@cache_kernel
 def compile_packing() -> Kernel:
     """Return the kernel that copies columns of a matrix with any strides into a panel."""
     integers = ("inner", "columns", "width", "row_stride", "column_stride")

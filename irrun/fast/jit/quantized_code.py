@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from irrun.fast.jit.code import Function, Value, Variable
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution import emit_rows
 from irrun.fast.jit.dot_products import PORTABLE, DotProduct
 from irrun.fast.jit.elementwise import apply_to_row
@@ -54,7 +54,7 @@ def join_codes(f: Function, levels: Sequence[Value]) -> Value:
     return joined - (excess - (1 << 32) if excess >= 1 << 31 else excess)
 
 
-@functools.cache
+@cache_kernel
 def compile_packing() -> Kernel:
     """Return the kernel that copies one phase of the rows of several planes of i32, with padding.
 
@@ -139,7 +139,7 @@ def compile_packing() -> Kernel:
 PLACE = ("plane", "start", "row_count", "width", "columns")
 
 
-@functools.cache
+@cache_kernel
 def compile_products(rows: int, vectors: int, form: DotProduct) -> Kernel:
     """Return the kernel that multiplies a panel by the weights of channels and calls the epilogue for every four.
 
@@ -257,7 +257,7 @@ def _emit_tile(
             f.store(variable.get(), f.offset(target, i * f.lanes), mask if i == vectors - 1 else None)
 
 
-@functools.cache
+@cache_kernel
 def compile_epilogue(expression: Expression, is_coded: bool) -> Kernel:
     """Return the kernel that completes the sums of up to four channels.
 

@@ -21,7 +21,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes, has_feature
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes, has_feature
 from irrun.fast.jit.convolution import Geometry
 from irrun.fast.jit.dot_products import DotProduct, get_dot_product
 from irrun.fast.jit.expressions import Expression, evaluate
@@ -111,7 +111,7 @@ class _Place(NamedTuple):
     is_inside: bool
 
 
-@functools.cache
+@cache_kernel
 def compile_depthwise(layout: _Layout, expression: Expression) -> Kernel:
     """Return the kernel of a layout, with the epilogue of `quantized_code.compile_epilogue` to codes.
 

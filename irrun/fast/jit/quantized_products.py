@@ -19,7 +19,7 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import RESULT, TABLE, Binding, Operand, Shape
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.codes import CodeFormat
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.dot_products import DotProduct, get_dot_product
 from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
 from irrun.fast.jit.expressions import Expression, evaluate
@@ -51,7 +51,7 @@ def round_to_bytes(f: Function, level: Value) -> Value:
     return f.convert("trunc", round_to_integer(f, level), f.integers(8))
 
 
-@functools.cache
+@cache_kernel
 def _compile_product(form: DotProduct) -> Kernel:
     """Return the kernel that multiplies rows by panels and calls the epilogue for each tile."""
     rows, vectors = get_tile()
@@ -100,7 +100,7 @@ def _compile_product(form: DotProduct) -> Kernel:
     return compile_function(f)
 
 
-@functools.cache
+@cache_kernel
 def _compile_epilogue(expression: Expression, is_coded: bool) -> Kernel:
     """Return the kernel that completes the sums of a tile.
 
@@ -225,7 +225,7 @@ def _divide(count: int, inner: int, columns: int, tile: int) -> tuple[list[tuple
     return blocks, [(i, min(i + section, columns)) for i in range(0, columns, section)]
 
 
-@functools.cache
+@cache_kernel
 def _compile_conversion(is_encoding: bool) -> Kernel:
     """Return the kernel that converts f32 from or to bytes."""
     floats = ("low", "high", "width", "top")

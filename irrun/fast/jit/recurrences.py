@@ -21,7 +21,7 @@ import numpy as np
 
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.projections import Projection
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, make_base, reserve_scratch
 from irrun.fast.jit.team import run_jobs
@@ -199,7 +199,7 @@ def _count_grouped(gates: int) -> int:
     return size if gates % size == 0 else gates
 
 
-@functools.cache
+@cache_kernel
 def _compile_step(part: _Part, tile: int, rest: int, is_ragged: bool) -> Kernel:
     """Return the kernel of a part of a step.
 
@@ -336,7 +336,7 @@ def _prepare_step(name: str, hidden: int, batch: int) -> _Step:
     return _Step(tuple(kernels), -(-hidden // lanes), tuple(sizes), tuple(is_shared))
 
 
-@functools.cache
+@cache_kernel
 def _compile_steps(part_count: int) -> Kernel:
     """Return the kernel that computes several steps of a recurrence with a number of parts."""
     numbers = range(part_count)

@@ -10,7 +10,7 @@ import numpy as np
 
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value, Variable
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
@@ -104,7 +104,7 @@ def sum_row(f: Function, length: Value, compute: Callable[[Value, Value | None],
     return reduce_row(f, length, 0.0, compute, add, lambda x: fold(f, x, add))
 
 
-@functools.cache
+@cache_kernel
 def compile_softmax(keeps_subnormal: bool = True) -> Kernel:
     """Return the kernel that computes the softmax of rows, possibly in place.
 
@@ -203,7 +203,7 @@ def standardize_row(
     return mean, 1.0 / (f.call_math("sqrt", variance) + epsilon)
 
 
-@functools.cache
+@cache_kernel
 def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool) -> Kernel:
     """Return the kernel that subtracts the mean of rows, divides by the deviation and computes an expression.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.reductions import fold, reduce_row, sum_row, take_larger
 from irrun.fast.jit.vectors import Vectors
@@ -26,7 +25,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 
 
-@functools.cache
+@cache_kernel
 def compile_gather(unit: str, index_type: str) -> Kernel:
     """Return the kernel that copies slices by their indices; slices at indices out of range are zeros.
 
@@ -57,7 +56,7 @@ def compile_gather(unit: str, index_type: str) -> Kernel:
     return compile_function(f)
 
 
-@functools.cache
+@cache_kernel
 def compile_scatter(unit: str, index_type: str) -> Kernel:
     """Return the kernel that copies slices to their indices, and sets a status if an index is out of range.
 
@@ -99,7 +98,7 @@ def _fill(f: Function, length: Value, unit: str, target: Value, source: Value | 
     apply_to_row(f, length, copy)
 
 
-@functools.cache
+@cache_kernel
 def compile_top_k(type_: str, index_type: str, is_max: bool) -> Kernel:
     """Return the kernel that selects the best elements of rows in order; equal elements are in order of index.
 
@@ -144,7 +143,7 @@ def compile_top_k(type_: str, index_type: str, is_max: bool) -> Kernel:
     return compile_function(f)
 
 
-@functools.cache
+@cache_kernel
 def compile_log_softmax() -> Kernel:
     """Return the kernel that computes the logarithms of the softmax of rows."""
     integers = ("first", "last", "length")
@@ -211,7 +210,7 @@ _REDUCTIONS = {
 }
 
 
-@functools.cache
+@cache_kernel
 def compile_reduction(name: str, type_: str, before: str = "", after: str = "") -> Kernel:
     """Return the kernel that reduces contiguous rows.
 
@@ -257,7 +256,7 @@ def compile_reduction(name: str, type_: str, before: str = "", after: str = "") 
 TILE_ROWS = 4
 
 
-@functools.cache
+@cache_kernel
 def compile_small_product(is_transposed: bool) -> Kernel:
     """Return the kernel that multiplies two matrices with contiguous rows.
 

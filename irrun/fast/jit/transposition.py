@@ -12,7 +12,7 @@ import numpy as np
 
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.tasks import Call, Task, make_base
 
 __all__ = ["copy_transposed", "is_transposed", "make_transposition", "transpose_vectors"]
@@ -47,7 +47,7 @@ def _shuffle(f: Function, a: Value, b: Value, numbers: Sequence[int]) -> Value:
     return f.emit(f.vector, f"shufflevector {f.vector} {a}, {f.vector} {b}, <{f.lanes} x i32> <{shown}>")
 
 
-@functools.cache
+@cache_kernel
 def compile_transposition() -> Kernel:
     """Return the kernel that copies some rows of a matrix with contiguous columns."""
     integers = ("first", "last", "columns", "stride")

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.products import emit_panels, emit_tile, get_tile
 from irrun.fast.jit.transposition import transpose_vectors
 
@@ -60,7 +60,7 @@ def _transform_both(transform: Callable[[Sequence[Value]], list[Value]], rows: l
     return [transform([column[i] for column in columns]) for i in range(len(columns[0]))]
 
 
-@functools.cache
+@cache_kernel
 def compile_data_transform(size: int) -> Kernel:
     """Return the kernel that transforms the tiles of a block for some channels.
 
@@ -110,7 +110,7 @@ def compile_data_transform(size: int) -> Kernel:
     return compile_function(f)
 
 
-@functools.cache
+@cache_kernel
 def compile_products() -> Kernel:
     """Return the kernel that multiplies the transformed data of all tiles by the transformed filters."""
     rows, vectors = get_tile()
@@ -142,7 +142,7 @@ def compile_products() -> Kernel:
     return compile_function(f)
 
 
-@functools.cache
+@cache_kernel
 def compile_result_transform(size: int) -> Kernel:
     """Return the kernel that transforms the products of a block and calls the epilogue for each channel.
 
