@@ -580,3 +580,21 @@ def test_inputs_of_dynamic_rank_keep_it(tmp_path):
     model = irrun.read_model(write(tmp_path, text.replace('shape="2,3"', 'shape="..."', 1)))
     model.reshape({"1": (4, 3)})
     assert [spec.partial_shape for spec in (*model.inputs, *model.outputs)] == [None, (4, 3), None]
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(3, "[7]"), ("?", None)])
+def test_layers_after_values_that_stay_the_same_keep_their_declaration(columns, expected, tmp_path):
+    """The sum over the rows has the same shape for all numbers of rows, unless it is dynamic, so that it may differ."""
+    layers = [
+        layer(0, "Parameter", data=f'shape="2,{columns}" element_type="f32"', outputs=[port(0, (), "FP32")], name="x"),
+        layer(1, "Const", data='element_type="i64" shape="1" offset="0" size="8"', outputs=[port(0, (1,), "I64")]),
+        layer(2, "ReduceSum", data='keep_dims="false"', inputs=[port(0), port(1)], outputs=[port(2, (), "FP32")]),
+        layer(3, "Foo", "extension", inputs=[port(0)], outputs=[port(1, (7,), "FP32")], name="foo"),
+        layer(4, "Result", inputs=[port(0)]),
+    ]
+    model = irrun.read_model(
+        write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0), (3, 1, 4, 0)]), bytes(8))
+    )
+    model.reshape([5, -1 if columns == "?" else columns])
+    (foo,) = (n for n in model.graph.layers if n.name == "foo")
+    assert (None if foo.outputs[0].shape is None else str(foo.outputs[0].shape)) == expected
