@@ -109,7 +109,7 @@ def _describe_difference(oracle: Oracle, confirmed: Sequence[str], error: Assert
         return f"irrun differs from {name}:\n{error}"
     return (
         f"{name} differs from irrun, which agrees with {' and '.join(confirmed)}. If OpenVINO is wrong, add the fault, "
-        f"and the processors that show it, to irrun/conformance/faults.py:\n{error}"
+        f"and the processors that show it, to irrun/conformance/assets/faults.md:\n{error}"
     )
 
 

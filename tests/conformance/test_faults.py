@@ -110,7 +110,7 @@ def test_difference_of_the_plugin_without_a_known_fault_is_a_failure() -> None:
     assert message.startswith(
         f"the CPU plugin ({get_instruction_set()}) differs from irrun, which agrees with the refere"
     )
-    assert "add the fault, and the processors that show it, to irrun/conformance/faults.py" in message
+    assert "add the fault, and the processors that show it, to irrun/conformance/assets/faults.md" in message
     run_case("Add", 1, make_case(faults=["plugin-bytes"]))
 
 
