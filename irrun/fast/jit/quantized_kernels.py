@@ -295,8 +295,6 @@ class QuantizedConvolutionKernel(CompiledKernel):
             raise NoKernelError("expected data")
         spatial = data_shape[2:-1]
         windows = create_windows(spatial, self._kernel_shape, **self._attributes)
-        if 0 in windows.output_shape:
-            raise NoKernelError("expected windows")
         geometry = make_geometry(spatial, windows)
         output = geometry.output if self._rank == 4 else geometry.output[1:]
         shape = (data_shape[0], self._out_channels, *output)
