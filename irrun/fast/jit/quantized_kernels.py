@@ -31,6 +31,7 @@ from irrun.fast.jit.dot_products import MAX_PRODUCTS, get_dot_product
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.kernels import classify_operand, expand_operand, make_geometry, make_placeholder
+from irrun.fast.jit.product_kernels import classify_operand as classify_row_operand
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.quantized_code import count_quads
 from irrun.fast.jit.quantized_convolution import QuantizedConvolution
@@ -525,16 +526,13 @@ class QuantizedProductKernel(CompiledKernel):
     def _classify(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> Expression:
         kinds = []
         for operand in self._operands:
-            is_coded = isinstance(operand, int) and self._formats[operand]
             own = shapes[operand] if isinstance(operand, int) else operand.shape
-            if own == shape:
-                kinds.append("codes" if is_coded else "full")
-            elif math.prod(own) == 1 and len(own) <= len(shape) and not is_coded:
-                kinds.append("scalar")
-            elif own[-1:] == shape[-1:] and math.prod(own) == own[-1] and not is_coded:
-                kinds.append("column")
+            if isinstance(operand, int) and self._formats[operand]:
+                if own != shape:
+                    raise NoKernelError("expected codes of the shape of the result")
+                kinds.append("codes")
             else:
-                raise NoKernelError("expected an operand with the shape of the result or of its columns")
+                kinds.append(classify_row_operand(own, shape))
         return Expression(tuple(kinds), self._steps)
 
 
