@@ -1,0 +1,292 @@
+"""Operations of bodies that are compiled: the shapes of their results, and the reasons where they are not compiled."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from irrun.element_types import ELEMENT_TYPES
+from irrun.fast.errors import NoKernelError
+from irrun.fast.jit.body_operations import MAX_ITEMS, add_step, can_compile
+from irrun.fast.jit.body_plans import BodyPlanner, BodyStep
+from irrun.fast.jit.compiled_loops import _count_iterations, _join, _read_condition, count_known
+from irrun.fast.jit.nests import StridedLayout
+from irrun.fast.specialization import CallSite
+from irrun.ops._support.autoload import load_kernels
+from irrun.ops._support.registry import find
+
+pytestmark = pytest.mark.usefixtures("own_kernel_cache")
+
+F32, F64, F16, I32, I64, BOOL = (np.dtype(t) for t in ("f4", "f8", "f2", "i4", "i8", "?"))
+
+
+def refuses(message):
+    return pytest.raises(NoKernelError, match=f"^{re.escape(message)}")
+
+
+def lay_out(*shape, dtype=F32, strides=None):
+    return StridedLayout(shape, strides or np.empty(shape, dtype).strides, dtype)
+
+
+def known(*values, dtype=I64):
+    """Return a constant: a scalar for one value that is not in a list."""
+    return np.array(values[0] if len(values) == 1 else values, dtype)
+
+
+def add(name, inputs, attributes=None, version="opset8", outputs=1):
+    """Add an operation to a plan, and return the values of its results.
+
+    Args:
+        name: The type of the operation.
+        inputs: For each input, its layout or its constant value.
+        attributes: The attributes.
+        version: The opset.
+        outputs: The number of outputs.
+    """
+    load_kernels(name)
+    operation = find(name, version)
+    assert operation is not None
+    constants = {i: x for i, x in enumerate(inputs, 1) if isinstance(x, np.ndarray)}
+    planner = BodyPlanner({i: x for i, x in enumerate(inputs, 1) if i not in constants}, constants)
+    site = CallSite(
+        operation,
+        operation.bind(attributes or {}),
+        tuple(constants.get(i) for i in range(1, 1 + len(inputs))),
+        (False,) * len(inputs),
+        outputs,
+    )
+    slots = tuple(range(100, 100 + outputs))
+    step = BodyStep(site, tuple(range(1, 1 + len(inputs))), slots)
+    assert can_compile(step) == ""
+    add_step(planner, step)
+    return [planner.values[slot] for slot in slots]
+
+
+X = lay_out(2, 3, 4)
+ROWS = lay_out(5, 3, 4, strides=(-48, 16, 4))
+
+ACCEPTED = [
+    ("Transpose", [X, known(2, 0, 1)], {}, (4, 2, 3), F32),
+    ("Reshape", [X, known(6, -1)], {}, (6, 4), F32),
+    ("Reshape", [ROWS, known(15, 4)], {}, (15, 4), F32),
+    ("Concat", [X, lay_out(2, 1, 4)], {"axis": "1"}, (2, 4, 4), F32),
+    ("Concat", [X, lay_out(2, 0, 4)], {"axis": "-2"}, (2, 3, 4), F32),
+    ("Broadcast", [X, known(5, 2, 3, 4)], {}, (5, 2, 3, 4), F32),
+    ("Broadcast", [lay_out(2, 1, 4), known(2, 3, 4)], {}, (2, 3, 4), F32),
+    ("Broadcast", [lay_out(2, 1, 4), known(3, 1)], {"mode": "bidirectional"}, (2, 3, 4), F32),
+    ("Tile", [X, known(2, 3)], {}, (2, 6, 12), F32),
+    ("Tile", [lay_out(4, dtype=I32), known(2, 3)], {}, (2, 12), I32),
+    ("ScatterUpdate", [X, lay_out(5, dtype=I32), lay_out(2, 5, 4), known(1)], {}, (2, 3, 4), F32),
+    ("ScatterUpdate", [X, lay_out(1, dtype=I64), lay_out(2, 4), known(-2)], {}, (2, 3, 4), F32),
+    (
+        "ScatterUpdate",
+        [lay_out(3, dtype=BOOL), lay_out(2, dtype=I64), lay_out(2, dtype=BOOL), known(0)],
+        {},
+        (3,),
+        BOOL,
+    ),
+    ("Gather", [X, lay_out(5, 6, dtype=I64), known(1)], {}, (2, 5, 6, 4), F32),
+    ("Gather", [X, lay_out(2, 6, dtype=I32), known(1)], {"batch_dims": "1"}, (2, 6, 4), F32),
+    ("Gather", [X, lay_out(2, 6, dtype=I32), known(2)], {"batch_dims": "-1"}, (2, 3, 6), F32),
+    ("Add", [X, lay_out(4)], {}, (2, 3, 4), F32),
+    ("Add", [lay_out(3, dtype=I32), lay_out(2, 1, dtype=I32)], {}, (2, 3), I32),
+    ("Softmax", [X], {"axis": "1"}, (2, 3, 4), F32),
+    ("LogSoftmax", [X], {"axis": "-3"}, (2, 3, 4), F32),
+    ("MVN", [X, known([2])], {"normalize_variance": "true", "eps": "1", "eps_mode": "inside_sqrt"}, (2, 3, 4), F32),
+    ("MVN", [X, known(-1, 1)], {"normalize_variance": "true", "eps": "1", "eps_mode": "inside_sqrt"}, (2, 3, 4), F32),
+    ("TopK", [X, known(4)], {"axis": "2", "mode": "max", "sort": "value"}, (2, 3, 4), F32),
+    ("TopK", [lay_out(5, 4, dtype=I64), known(1)], {"axis": "0", "mode": "min", "sort": "index"}, (1, 4), I64),
+    ("ReduceSum", [X, known(0, -1)], {}, (3,), F32),
+    ("ReduceSum", [X, known(1, 1)], {"keep_dims": "true"}, (2, 1, 4), F32),
+    ("ReduceProd", [lay_out(2, 3, dtype=I32), known(0)], {}, (3,), I32),
+    ("ReduceLogicalAnd", [lay_out(2, 3, dtype=BOOL), known([0])], {}, (3,), BOOL),
+    ("MatMul", [lay_out(2, 3, 4), lay_out(4, 5)], {}, (2, 3, 5), F32),
+    ("MatMul", [lay_out(2, 4, 3), lay_out(2, 5, 4)], {"transpose_a": "true", "transpose_b": "true"}, (2, 3, 5), F32),
+    ("MatMul", [lay_out(2, 3, 4), np.ones((5, 4), F32)], {"transpose_b": "true"}, (2, 3, 5), F32),
+    ("MatMul", [lay_out(MAX_ITEMS, 3, 4), lay_out(4, 5)], {}, (MAX_ITEMS, 3, 5), F32),
+]
+
+MVN = {"normalize_variance": "true", "eps": "1", "eps_mode": "inside_sqrt"}
+REFUSED = [
+    ("Reshape", [X, lay_out(2, dtype=I64)], {}, "Reshape depends on values that are not constant"),
+    ("Split", [lay_out(4, 0), known(0)], {"num_splits": "2"}, "a value is empty"),
+    ("Concat", [X, lay_out(2, 3, 5)], {"axis": "1"}, "expected inputs of the same type, and of the same shape apart"),
+    ("Concat", [X, lay_out(2, 3, 4, dtype=I32)], {"axis": "1"}, "expected inputs of the same type, and of the same"),
+    ("Broadcast", [X, lay_out(3, dtype=I64)], {}, "input 1 of Broadcast is not constant"),
+    ("Broadcast", [X, known(3, 4)], {}, "the value does not broadcast to the shape"),
+    ("Broadcast", [X, known(2, 4, 4)], {}, "the value does not broadcast to the shape"),
+    ("Broadcast", [X, known(2, 3, 4), known(0, 1, 2)], {"mode": "explicit"}, "Broadcast has the mode explicit"),
+    ("Tile", [X, known(1, 0, 1)], {}, "a value is empty"),
+    ("Tile", [X, lay_out(3, dtype=I64)], {}, "input 1 of Tile is not constant"),
+    *(
+        ("ScatterUpdate", [X, indices, updates, known(1)], {}, "ScatterUpdate has no compiled form for these element")
+        for indices, updates in (
+            (lay_out(5, dtype=BOOL), lay_out(2, 5, 4)),
+            (lay_out(5, dtype=F32), lay_out(2, 5, 4)),
+            (lay_out(5, dtype=I32), lay_out(2, 5, 4, dtype=I32)),
+        )
+    ),
+    *(
+        ("ScatterUpdate", [X, lay_out(5, dtype=I32), updates, known(1)], {}, "the shape of the updates does not match")
+        for updates in (lay_out(2, 4, 4), lay_out(5, 2, 4), lay_out(2, 5), lay_out(2, 5, 4, 2))
+    ),
+    ("ScatterUpdate", [X, lay_out(5, dtype=I32), lay_out(2, 5, 4), lay_out(1, dtype=I32)], {}, "input 3 of ScatterUpd"),
+    ("Gather", [X, lay_out(3, 6, dtype=I32), known(1)], {"batch_dims": "1"}, "the batch dimensions differ"),
+    ("Gather", [X, lay_out(2, 3, dtype=I32), known(1)], {"batch_dims": "2"}, "the batch dimensions differ"),
+    ("Gather", [X, lay_out(2, dtype=I32), known(2)], {"batch_dims": "2"}, "the batch dimensions differ"),
+    ("Gather", [X, lay_out(2, dtype=I32), known(2)], {"batch_dims": "-2"}, "the batch dimensions differ"),
+    ("Gather", [X, lay_out(5, dtype=BOOL), known(1)], {}, "the indices have type bool"),
+    ("Add", [X, lay_out(4, dtype=I32)], {}, "expected f32"),
+    ("Softmax", [lay_out(2, 3, dtype=F64)], {"axis": "1"}, "expected f32"),
+    ("MVN", [X, known(0)], MVN, "MVN has no compiled form for these axes"),
+    ("MVN", [X, known(0, 2)], MVN, "MVN has no compiled form for these axes"),
+    ("MVN", [X, known([])], MVN, "MVN has no compiled form for these axes"),
+    ("MVN", [X, lay_out(1, dtype=I64)], MVN, "input 1 of MVN is not constant"),
+    ("TopK", [lay_out(4, dtype=BOOL), known(1)], {"axis": "0", "mode": "max", "sort": "value"}, "TopK has no compiled"),
+    *(
+        ("TopK", [X, known(k)], {"axis": "2", "mode": "max", "sort": sort}, "TopK has no compiled form in order of")
+        for k, sort in ((0, "value"), (5, "value"), (2, "index"))
+    ),
+    ("TopK", [X, lay_out(dtype=I64)], {"axis": "2", "mode": "max", "sort": "value"}, "input 1 of TopK is not constant"),
+    *(
+        (name, [data, axes], {}, f"{name}-{version} has no compiled form for these axes and types")
+        for name, version, data, axes in (
+            ("ReduceSum", 1, lay_out(2, 3, dtype=BOOL), known(0)),
+            ("ReduceSum", 1, X, known([])),
+            ("ReduceSum", 1, lay_out(2, 3, dtype=F64), known(0)),
+            ("ReduceMean", 1, lay_out(2, 3, dtype=I32), known(0)),
+            ("ReduceL1", 4, lay_out(2, 3, dtype=I32), known(0)),
+            ("ReduceL2", 4, lay_out(2, 3, dtype=I32), known(0)),
+            ("ReduceLogicalOr", 1, lay_out(2, 3), known(0)),
+        )
+    ),
+    ("ReduceMax", [X, lay_out(1, dtype=I64)], {}, "input 1 of ReduceMax is not constant"),
+    ("MatMul", [X, lay_out(4)], {}, "expected matrices of f32"),
+    ("MatMul", [lay_out(4), lay_out(4, 5)], {}, "expected matrices of f32"),
+    ("MatMul", [X, lay_out(4, 5, dtype=F64)], {}, "expected matrices of f32"),
+    ("MatMul", [X, lay_out(3, 5)], {}, "the shapes do not match"),
+    ("MatMul", [lay_out(MAX_ITEMS + 1, 3, 4), lay_out(4, 5)], {}, "the product is too large"),
+    ("MatMul", [lay_out(2, 3, 4), lay_out(4, 5, strides=(22, 4))], {}, "the product is too large"),
+]
+
+
+@pytest.mark.parametrize(("name", "inputs", "attributes", "shape", "dtype"), ACCEPTED)
+def test_results_of_bodies_have_shapes_and_types(name, inputs, attributes, shape, dtype):
+    outputs = add(name, inputs, attributes, outputs=2 if name == "TopK" else 1)
+    assert (outputs[0].shape, outputs[0].dtype) == (shape, dtype)
+    assert all(value.shape == shape for value in outputs)
+
+
+@pytest.mark.parametrize(("name", "inputs", "attributes", "reason"), REFUSED)
+def test_operations_of_bodies_are_refused(name, inputs, attributes, reason):
+    with refuses(reason):
+        add(name, inputs, attributes, outputs=2 if name in ("TopK", "Split") else 1)
+
+
+@pytest.mark.parametrize(("type_name", "dtype"), [("i32", I32), ("i64", I64)])
+def test_numbers_of_elements_have_the_stated_type(type_name, dtype):
+    attributes = {"axis": "0", "mode": "max", "sort": "value", "index_element_type": type_name}
+    values, indices = add("TopK", [lay_out(5), known(2)], attributes, outputs=2)
+    assert (values.dtype, indices.dtype) == (F32, dtype)
+
+
+def test_first_version_of_mvn_is_not_compiled():
+    with refuses("MVN-2 has no compiled form"):
+        add("MVN", [X], {"normalize_variance": "true", "eps": "1"}, "opset2")
+
+
+def test_results_that_follow_from_constants_and_shapes_are_known():
+    load_kernels("ShapeOf")
+    load_kernels("Add")
+    planner = BodyPlanner({1: X}, {2: known(1, 2, 3)})
+    for name, inputs, output, attributes in (
+        ("ShapeOf", (1,), 3, {"output_type": ELEMENT_TYPES["i64"]}),
+        ("Add", (3, 2), 4, {}),
+    ):
+        operation = find(name, "opset8")
+        site = CallSite(operation, attributes, (None,) * len(inputs), (False,) * len(inputs), 1)
+        add_step(planner, BodyStep(site, inputs, (output,)))
+    np.testing.assert_array_equal(planner.known[3], [2, 3, 4])
+    np.testing.assert_array_equal(planner.known[4], [3, 5, 7])
+
+
+def test_operations_without_an_emitter_have_no_compiled_form():
+    load_kernels("Roll")
+    site = CallSite(find("Roll", "opset8"), {}, (None,) * 3, (False,) * 3, 1)
+    assert can_compile(BodyStep(site, (1, 2, 3), (4,))) == "Roll-7 has no compiled form"
+
+
+# The number of iterations
+
+
+def slicers(*counts):
+    return [SimpleNamespace(count=count) for count in counts]
+
+
+BODY = SimpleNamespace(outputs=[], output_count=0, constant_results={})
+
+
+@pytest.mark.parametrize(
+    ("head", "counts", "expected"),
+    [
+        ((known(5), known(True, dtype=BOOL)), [], 5),
+        ((known([5]), known([True], dtype=BOOL)), [5, 7], 5),
+        ((known(-1), known(True, dtype=BOOL)), [], None),
+        ((), [4, 4], 4),
+        ((known(5), known(False, dtype=BOOL)), [], "expected at least one iteration"),
+        ((known(0), known(True, dtype=BOOL)), [], "expected at least one iteration"),
+        ((known(5, 5), known(True, dtype=BOOL)), [], "expected at least one iteration"),
+        ((known(5), known(True, True, dtype=BOOL)), [], "expected at least one iteration"),
+        ((known(5), known(True, dtype=BOOL)), [4], "expected slices for all iterations"),
+        ((known(-1), known(True, dtype=BOOL)), [4], "expected slices for all iterations"),
+        ((), [4, 5], "expected the same number of slices"),
+        ((), [0], "expected at least one iteration"),
+    ],
+)
+def test_iterations_are_counted(head, counts, expected):
+    if isinstance(expected, str):
+        with refuses(expected):
+            _count_iterations(head, BODY, slicers(*counts))
+    else:
+        assert _count_iterations(head, BODY, slicers(*counts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "count", "expected"),
+    [
+        (None, 7, (0, 7)),
+        (known(True, dtype=BOOL), 7, (None, 7)),
+        (known([True], dtype=BOOL), None, (None, None)),
+        (known(False, dtype=BOOL), 7, (None, 1)),
+        (known(False, dtype=BOOL), None, (None, 1)),
+    ],
+)
+def test_constant_conditions_limit_the_iterations(value, count, expected):
+    outputs = [SimpleNamespace(result=3, purpose=None), SimpleNamespace(result=0, purpose="execution_condition")]
+    constants = {3: known(1)} | ({} if value is None else {0: value})
+    assert _read_condition(SimpleNamespace(outputs=outputs, constant_results=constants), count) == expected
+    assert _read_condition(SimpleNamespace(outputs=outputs[:1], constant_results=constants), count) == (None, count)
+
+
+def test_conditions_are_scalars():
+    outputs = [SimpleNamespace(result=0, purpose="execution_condition")]
+    with refuses("the execution condition is not a scalar"):
+        _read_condition(SimpleNamespace(outputs=outputs, constant_results={0: known(True, True, dtype=BOOL)}), 3)
+    assert count_known(0) == 0
+    with refuses("expected a known number of iterations"):
+        count_known(None)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+@pytest.mark.parametrize("stride", [1, -1])
+def test_values_of_iterations_are_joined(axis, stride):
+    values = np.arange(24).reshape(4, 2, 3)
+    joined = _join(SimpleNamespace(axis=axis, stride=stride), values)
+    np.testing.assert_array_equal(joined, np.concatenate(values[::stride], axis or 0))
+    scalars = _join(SimpleNamespace(axis=0, stride=stride), values[:, 0, 0])
+    np.testing.assert_array_equal(scalars, values[::stride, 0, 0])
