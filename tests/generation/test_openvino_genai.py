@@ -118,6 +118,24 @@ def test_texts_are_drawn_with_their_scores(pipe, options, texts, scores):
     np.testing.assert_allclose(results.scores, scores, atol=2e-4)
 
 
+def test_other_inputs_are_refused(genai, pipe):
+    for inputs in (["Once there", 3], [3], 3):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            pipe.generate(inputs, max_new_tokens=2)
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        pipe.generate("Once there", {"max_new_tokens": 2})
+
+
+def test_times_of_steps_are_parts_of_the_whole(pipe):
+    raw = pipe.generate(["Once there"], max_new_tokens=5).perf_metrics.raw_metrics
+    total = raw.generate_durations[0]
+    assert len(raw.m_new_token_times) == 5
+    assert 0 < sum(raw.token_infer_durations) < total
+    assert 0 <= sum(raw.sampling_durations) < total
+    assert 0 < raw.m_times_to_first_token[0] < total
+    assert 0 <= raw.tokenization_durations[0] < total
+
+
 def test_tokens_give_tokens(genai, pipe):
     tokenizer = pipe.get_tokenizer()
     results = pipe.generate(tokenizer.encode(["Once there", "A dog"]), max_new_tokens=8)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import irrun
 from irrun.generation import GenerationConfig
+from irrun.generation.embedding import EmbeddingConfig
+from irrun.generation.sound import FeatureExtractor
 from irrun.generation.tokenization import TextTokenizer, TokenizerOptions
-from irrun.generation.transcription import TranscriptionConfig
+from irrun.generation.transcription import SpeechRecognizer, TranscriptionConfig
 from irrun.openvino import Tensor
 from irrun.openvino_genai import generation_config as genai
 from irrun.openvino_genai import llm_pipeline, options
+from irrun.openvino_genai.chat_history import ChatHistory
 from irrun.openvino_genai.embedding import EmbeddingPipelineConfig
 from irrun.openvino_genai.enumerations import PoolingType, StopCriteria
 from irrun.openvino_genai.tokenizer import Tokenizer
@@ -88,6 +93,34 @@ def test_options_of_generation(values, message):
         return
     with pytest.raises(irrun.InputError, match=f"^{re.escape(message)}"):
         GenerationConfig(**values)
+
+
+def test_defaults_equal_those_of_openvino_genai():
+    """The defaults of its replacement, which other tests compare with OpenVINO GenAI."""
+    expected = {name: default for name, (default, _) in genai.WhisperGenerationConfig._OPTIONS.items()}
+    expected |= {"max_new_tokens": None, "max_length": None, "top_k": 0, "no_repeat_ngram_size": 0}
+    expected |= {"eos_token_id": None, "stop_criteria": "heuristic"}
+    for config in (GenerationConfig(), TranscriptionConfig()):
+        for field in dataclasses.fields(config):
+            value = getattr(config, field.name)
+            if isinstance(value, tuple):
+                assert value == tuple(expected[field.name]), field.name
+            elif field.name != "generation":
+                assert value == expected[field.name], field.name
+    assert TranscriptionConfig().generation == GenerationConfig()
+    embedding, own = EmbeddingConfig(), EmbeddingPipelineConfig()
+    assert (embedding.max_length, embedding.padding_side) == (own.max_length, own.padding_side)
+    assert (embedding.pooling_type, embedding.normalize) == (own.pooling_type.name.lower(), own.normalize)
+    assert TokenizerOptions() == TokenizerOptions(
+        add_special_tokens=True, truncation=False, max_length=None, pad_to_max_length=False, padding_side=None
+    )
+
+
+def test_features_of_speech_are_those_of_whisper():
+    extractor = FeatureExtractor()
+    assert (extractor.feature_size, extractor.sampling_rate, extractor.hop_length) == (80, 16000, 160)
+    assert (extractor.n_fft, extractor.chunk_length, extractor.nb_max_frames) == (400, 30, 3000)
+    assert extractor.reflects_end
 
 
 def test_limits_of_the_length():
@@ -431,3 +464,43 @@ def test_folders_without_tokenizers(tmp_path):
         Tokenizer(tmp_path)
     with pytest.raises(RuntimeError, match="should be a path to a dir not a xml file"):
         Tokenizer(tmp_path / "openvino_tokenizer.xml")
+
+
+def test_chats_are_replaced():
+    history = ChatHistory([{"role": "user", "content": "a"}])
+    history.set_messages([{"role": "user", "content": "b"}])
+    assert history.get_messages() == [{"role": "user", "content": "b"}]
+    history.set_tools([{"name": "f"}])
+    history.set_tools([{"name": "g"}])
+    history.set_extra_context({"a": 1})
+    history.set_extra_context({"b": 2})
+    assert (history.get_tools(), history.get_extra_context()) == ([{"name": "g"}], {"b": 2})
+    history.clear()
+    assert len(history) == 0
+
+
+BEGIN = TranscriptionConfig().no_timestamps_token_id + 1
+
+
+@pytest.mark.parametrize(
+    ("tokens", "segments", "kept", "step"),
+    [
+        ([], [], [], 100),
+        ([7, 8], [], [], 100),
+        ([BEGIN, 7, 8, BEGIN + 20], [(5, 5.4, [7, 8])], [7, 8], 100),
+        ([BEGIN + 5, 7, BEGIN + 20, BEGIN + 20, 8], [(5.1, 5.4, [7])], [7], 40),
+        ([BEGIN, 7, BEGIN + 9, BEGIN + 9, 8, BEGIN + 30], [(5, 5.18, [7]), (5.18, 5.6, [8])], [7, 8], 100),
+        ([BEGIN + 5, 7, 8], [(5.1, -1.0, [7, 8])], [7, 8], 100),
+        ([BEGIN + 5], [], [], 100),
+        ([7, BEGIN + 5], [], [], 100),
+        ([BEGIN, 7, BEGIN], [(5, -1.0, [7, BEGIN])], [7, BEGIN], 100),
+    ],
+)
+def test_tokens_are_divided_into_segments_at_their_times(tokens, segments, kept, step):
+    recognizer = SpeechRecognizer.__new__(SpeechRecognizer)
+    recognizer.extractor = SimpleNamespace(nb_max_frames=100, chunk_length=1)
+    recognizer._source_positions = 50
+    recognizer.decode = list
+    found = recognizer._divide(tokens, TranscriptionConfig(), 5.0)
+    assert [(pytest.approx(s.start), pytest.approx(s.end), s.text) for s in found[0]] == segments
+    assert found[1:] == (kept, step)

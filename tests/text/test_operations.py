@@ -177,6 +177,18 @@ def test_compiled_maps_are_checked(length):
         run("CharsMapNormalization", *to_strings("a"), to_u8(make_charsmap()[:length]))
 
 
+def test_compiled_maps_of_other_encodings_are_refused():
+    charsmap = make_charsmap().replace(b"X\0YZ", b"X\0\xff\xfe")
+    with pytest.raises(InputError, match="the map is malformed: it replaces bytes that are not UTF-8"):
+        run("CharsMapNormalization", *to_strings("a"), to_u8(charsmap))
+    units = np.zeros(0x200, np.uint32)
+    units[0] = 0x100 << 10
+    units[0x161] = 0x1000 << 10 | 1 << 8 | 0x61  # its leaf is outside
+    charsmap = np.uint32(units.nbytes).tobytes() + units.tobytes() + b"X\0"
+    with pytest.raises(InputError, match="the map is malformed: a leaf is not within 512 units"):
+        run("CharsMapNormalization", *to_strings("a"), to_u8(charsmap))
+
+
 def test_tries_with_circles_are_refused():
     units = np.zeros(0x200, np.uint32)
     units[0] = 0x100 << 10

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("regex")
 
 from irrun.errors import InputError
-from irrun.text import charsmap, unicode_maps
+from irrun.text import charsmap, unicode_maps, words
 from irrun.text.ascii_patterns import MAX_STEPS, convert_to_ascii
 from irrun.text.merge_borders import can_separate, find_equal_symbols
 from irrun.text.patterns import Pattern
@@ -182,3 +182,11 @@ def test_matches_are_merged_with_what_follows_in_the_same_string(pattern):
     texts = ["a b ", "c", " d"]
     rows = run("RegexSplit", *to_ragged(texts), to_u8(pattern), behaviour="mergedwithnext")
     assert from_ragged(*rows) == [["a", " b", " ", "c", " d"]]
+
+
+def test_tokens_are_shortened_in_messages():
+    assert words.shorten(b"a" * 40) == repr("a" * 40)
+    assert words.shorten(b"a" * 41) == repr("a" * 37 + "...")
+    assert words.shorten("ß".encode() * 40) == repr("ß" * 40)
+    assert words.shorten(b"\xff" * 40) == repr(b"\xff" * 40)
+    assert words.shorten(b"\xff" * 41) == repr(b"\xff" * 37 + b"...")
