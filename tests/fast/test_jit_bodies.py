@@ -14,10 +14,19 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.body_operations import MAX_ITEMS, add_step, can_compile
 from irrun.fast.jit.body_plans import BodyPlanner, BodyStep
-from irrun.fast.jit.compiled_loops import _count_iterations, _join, _read_condition, count_known
+from irrun.fast.jit.compiled_loops import (
+    CompiledLoop,
+    LoopBody,
+    _BoundLoop,
+    _count_iterations,
+    _join,
+    _read_condition,
+    count_known,
+)
 from irrun.fast.jit.nests import StridedLayout
 from irrun.fast.specialization import CallSite
 from irrun.ops._support.autoload import load_kernels
+from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputDescription
 from irrun.ops._support.registry import find
 
 pytestmark = pytest.mark.usefixtures("own_kernel_cache")
@@ -290,3 +299,97 @@ def test_values_of_iterations_are_joined(axis, stride):
     np.testing.assert_array_equal(joined, np.concatenate(values[::stride], axis or 0))
     scalars = _join(SimpleNamespace(axis=0, stride=stride), values[:, 0, 0])
     np.testing.assert_array_equal(scalars, values[::stride, 0, 0])
+
+
+# Loops for certain inputs
+
+
+def describe(inputs, edges=(), outputs=(), parameter_shapes=(), constants=None):
+    """Return a body whose Parameters and Results are numbered from 0."""
+    return BodyRunner(
+        lambda *_: [],
+        2,
+        1,
+        tuple(inputs),
+        tuple(outputs),
+        tuple(BackEdgeDescription(*edge) for edge in edges),
+        parameter_shapes=parameter_shapes or ((3,), (3,)),
+        parameter_dtypes=(F32, F32),
+        constant_results=constants or {},
+    )
+
+
+def bind_loop(arrays, body, *, has_trip_count=False, parameters=(10, 11)):
+    """Return a loop whose body returns its second Parameter, for certain inputs."""
+    own = LoopBody({}, parameters, (parameters[-1],), (), ())
+    return _BoundLoop(CompiledLoop(lambda *_, **__: (), own, has_trip_count), arrays, body)
+
+
+DATA, STATE = np.ones((4, 3), F32), np.ones(3, F32)
+WHOLE = InputDescription(1, 1)
+SLICED = InputDescription(0, 0, axis=0)
+COUNTER = InputDescription(-1, 0, purpose="current_iteration")
+
+
+def test_parameters_are_read_where_their_values_are():
+    loop = bind_loop([DATA, STATE], describe([SLICED, WHOLE], edges=[(0, 1)], outputs=[OutputDescription(0, 0)]))
+    assert loop._count == 4
+    assert loop._sources == {10: (0, 0), 11: (1, 0)}
+    assert loop._steps == {10: 12}
+    assert loop._layouts == {10: lay_out(1, 3), 11: lay_out(3)}
+    assert (loop._edges, loop._results, loop._condition) == ({11: 11}, [11], None)
+    backward = bind_loop([DATA, STATE], describe([InputDescription(0, 0, 0, -1, 0, -2, 2), WHOLE]))
+    assert (backward._count, backward._sources[10], backward._steps) == (2, (0, 24), {10: -24})
+    assert backward._layouts[10] == lay_out(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"), [((), ()), ((1,), (1,)), (None, (1,)), ((None,), (1,))], ids=["scalar", "vector", "?", "[?]"]
+)
+def test_number_of_the_iteration_has_the_declared_rank(shape, expected):
+    body = describe([COUNTER, InputDescription(2, 1)], parameter_shapes=(shape, (3,)))
+    loop = bind_loop([known(3), known(True, dtype=BOOL), STATE], body, has_trip_count=True)
+    assert loop._counter == (10, F32, -1)
+    assert loop._layouts[10] == lay_out(*expected)
+    assert 10 not in loop._sources
+
+
+@pytest.mark.parametrize(
+    ("arrays", "inputs", "edges", "reason"),
+    [
+        ([DATA, STATE], [SLICED], [], "a Parameter has no value"),
+        ([DATA, STATE], [WHOLE], [], "a Parameter has no value"),
+        ([DATA, DATA[:1]], [SLICED, WHOLE], [(0, 0)], "a Parameter has several values"),
+        ([DATA, STATE], [SLICED, SLICED, WHOLE], [], "expected slices with elements"),
+        ([DATA[:, :0], STATE], [SLICED, WHOLE], [], "expected slices with elements"),
+        ([DATA, STATE], [COUNTER, COUNTER, WHOLE], [], "expected one number of the iteration"),
+        ([DATA, STATE], [COUNTER, WHOLE], [(0, 0)], "expected one number of the iteration"),
+        ([DATA, STATE], [InputDescription(1, 0), COUNTER, WHOLE], [], "expected one number of the iteration"),
+    ],
+)
+def test_loops_whose_parameters_have_no_value_or_several_are_refused(arrays, inputs, edges, reason):
+    with refuses(reason):
+        bind_loop(arrays, describe(inputs, edges))
+
+
+def test_loops_without_an_end_are_refused():
+    head, state = [known(-1), known(True, dtype=BOOL)], InputDescription(2, 1)
+    body = describe([InputDescription(2, 0), state])
+    with refuses("expected a known number of iterations"):
+        bind_loop([*head, STATE], body, has_trip_count=True)
+    ending = body._replace(outputs=(OutputDescription(-1, 0, purpose="execution_condition"),))
+    loop = bind_loop([*head, STATE], ending, has_trip_count=True)
+    assert (loop._condition, loop._count) == (0, None)
+    once = ending._replace(constant_results={0: known(False, dtype=BOOL)})
+    assert bind_loop([*head, STATE], once, has_trip_count=True)._count == 1
+
+
+def test_results_are_written_in_place_unless_their_number_is_unknown():
+    outputs = (OutputDescription(0, 0, axis=0), OutputDescription(-1, 0, purpose="execution_condition"))
+    body = describe([SLICED, WHOLE], outputs=outputs[:1])
+    loop = bind_loop([DATA, STATE], body)
+    assert (loop._collected, loop._copied) == ({11}, set())
+    loop = bind_loop([DATA, STATE], body._replace(outputs=outputs))
+    assert (loop._collected, loop._copied) == (set(), {11})
+    loop = bind_loop([DATA, STATE], body._replace(outputs=(OutputDescription(-1, 0, axis=0), OutputDescription(0, 0))))
+    assert (loop._collected, loop._copied) == (set(), set())

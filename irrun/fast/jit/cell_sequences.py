@@ -79,8 +79,9 @@ class CellSequenceKernel(CompiledKernel):
             registry.find(kind, version)
             for kind, version in ((f"{name}Cell", opset), ("Squeeze", "opset1"), ("Unsqueeze", "opset1"))
         )
-        if cell is None or squeeze is None or unsqueeze is None:
-            raise NoKernelError("an operation of the body has no kernel")
+        assert cell is not None
+        assert squeeze is not None
+        assert unsqueeze is not None
         has_scores = self._scores >= 0
         # Slots: the time axis, slices of X and of the scores, and states; the squeezed slices, the weights,
         # the new states, and the new hidden state as a part of the output.
