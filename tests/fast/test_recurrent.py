@@ -247,6 +247,21 @@ def test_not_a_number_stays(tmp_path):
     assert np.isnan(outputs[1, :, 2:]).all()
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("hidden", [3, 33])
+@pytest.mark.parametrize(("kind", "linear_before_reset"), KINDS)
+def test_infinite_inputs_saturate_gates_and_leave_other_steps_finite(
+    tmp_path, kind, linear_before_reset, hidden, value
+):
+    rng = np.random.default_rng(hidden)
+    model = build_sequence(rng, kind, 4, hidden, "forward", linear_before_reset=linear_before_reset)
+    states = [make_random(rng, 2, 1, hidden) for _ in range(2 if kind == "lstm" else 1)]
+    data = make_random(rng, 2, 6, 4)
+    data[0, 1, 2] = data[1, 0, 0] = value
+    fast = compare(tmp_path, model, [data, *states, np.array([6, 5], np.int32)], kind.upper() + "Sequence")
+    assert np.isfinite(fast([data, *states, np.array([6, 5], np.int32)])[0]).all()
+
+
 @pytest.mark.parametrize("batch", [1, 5])
 def test_results_do_not_depend_on_the_number_of_threads(tmp_path, batch):
     rng = np.random.default_rng(0)

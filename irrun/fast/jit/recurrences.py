@@ -6,8 +6,7 @@ thread, another kernel computes all steps in a call. Several threads divide the 
 a list of jobs that run without the interpreter.
 
 Weights are stored in reading order: [unit, group of gates, row of the state, gate, lane], with zeros up to whole units.
-Projections of the input are [..., unit, gate, lane]. States are padded with zeros, too, and the padding stays 0, since
-its gates and candidates are 0.
+Projections of the input are [..., unit, gate, lane]. States are padded with zeros, too, and the padding stays 0.
 """
 
 from __future__ import annotations
@@ -105,10 +104,14 @@ class _Unit(NamedTuple):
         f, p = self.function, self.function.parameters
         return f.offset(p[name], self.row * p["state_row"] + self.unit * f.lanes)
 
+    def store_state(self, value: Value) -> None:
+        """Store the elements of the new state. Its padding is NaN if the input is infinite, and set to 0."""
+        self.store(value if self.mask is None else self.function.select(self.mask, value, 0.0), "result")
+
     def store_output(self, value: Value) -> None:
         """Store the elements of the new state and of the output."""
         f, p = self.function, self.function.parameters
-        self.store(value, "result")
+        self.store_state(value)
         f.store(value, f.offset(p["output"], self.row * p["output_row"] + self.unit * f.lanes), self.mask)
 
     def load_constant(self) -> Value:
@@ -160,7 +163,7 @@ def _finish_gates(unit: _Unit, gates: list[Value]) -> None:
     f = unit.function
     update, reset = (_compute_sigmoid(f, gates[i] + unit.load_projection(i)) for i in range(2))
     unit.store(update, "first")
-    unit.store(reset * unit.load("state"), "result")
+    unit.store_state(reset * unit.load("state"))
 
 
 def _finish_candidate(unit: _Unit, gates: list[Value]) -> None:
