@@ -474,3 +474,13 @@ def test_files_that_are_replaced_between_runs_are_read_again(kind, folder):
         assert find_source(path).count == len(values)
         np.testing.assert_array_equal(samples.open_array(path)[1], values[1])
         assert samples.open_array(path) is samples.open_array(path)
+
+
+def test_patterns_of_files_may_include_folders(folder):
+    for name in ("b.npy", "photos/a.npy", "photos/deep/er/c.npy", "photos/deep/d.txt", "photos/e.npy/f.npy"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    assert find_source("photos/**/*.npy").names == ("photos/a.npy", "photos/deep/er/c.npy", "photos/e.npy/f.npy")
+    assert find_source("photos/*.npy").names == ("photos/a.npy",)
+    assert find_source("*.npy").names == ("b.npy",)
+    assert find_source("photos").names == ("photos/a.npy",)
