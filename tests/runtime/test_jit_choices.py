@@ -1,4 +1,4 @@
-"""Which single instructions have compiled kernels, and the reasons why others have none."""
+"""Which instructions have compiled kernels, alone or with epilogues, and the reasons why others have none."""
 
 from __future__ import annotations
 
@@ -200,3 +200,119 @@ def test_gather_tree(kind, reason, tmp_path):
     end = np.array(9, np.int32 if kind == "i32" else F32)
     inputs = [(kind, steps), (kind, steps), (kind, (1,)), end]
     assert compile_layer(tmp_path, "GatherTree", "opset1", "", inputs, [(kind, steps)])[1] == reason
+
+
+# Operations that start compiled kernels with epilogues
+
+CONVOLUTION = 'strides="1,1" pads_begin="1,1" pads_end="1,1" dilations="1,1"'
+LINE = 'strides="1" pads_begin="1" pads_end="1" dilations="1"'
+IMAGES = ("f32", (1, 4, 6, 6))
+CONSTANT_FILTERS = "not f32 with constant filters"
+RANKS = "not a variable value of rank 3 or 4"
+NO_MEMORY = "the prepared weights do not fit into the memory for weights"
+
+
+@pytest.mark.parametrize(
+    ("data", "inputs", "output", "options", "reason"),
+    [
+        (CONVOLUTION, [IMAGES, weights(8, 4, 3, 3)], (1, 8, 6, 6), {}, None),
+        (LINE, [("f32", (1, 4, 6)), weights(8, 4, 3)], (1, 8, 6), {}, None),
+        (CONVOLUTION, [IMAGES, ("f32", (8, 4, 3, 3))], (1, 8, 6, 6), {}, CONSTANT_FILTERS),
+        (CONVOLUTION, [("f64", IMAGES[1]), weights(8, 4, 3, 3).astype(float)], (1, 8, 6, 6), {}, CONSTANT_FILTERS),
+        (CONVOLUTION, [IMAGES, weights(8, 4, 3, 3)], (1, 8, 6, 6), {"weights_memory": 1000}, NO_MEMORY),
+        (CONVOLUTION, [IMAGES, weights(8, 4, 3, 3)], (1, 8, 6, 6), {"weights_memory": 0}, NO_MEMORY),
+        (CONVOLUTION, [weights(1, 4, 6, 6), ("f32", (8, 4, 3, 3))], (1, 8, 6, 6), {}, CONSTANT_FILTERS),
+    ],
+    ids=str,
+)
+def test_convolutions(data, inputs, output, options, reason, tmp_path):
+    kind = "f32" if isinstance(inputs[0], np.ndarray) else inputs[0][0]
+    arguments = ("Convolution", "opset1", data, inputs, [(kind, output)])
+    assert compile_layer(tmp_path, *arguments, precision="declared", **options)[1] == reason
+
+
+def test_convolutions_of_three_dimensions(tmp_path):
+    data = 'strides="1,1,1" pads_begin="0,0,0" pads_end="0,0,0" dilations="1,1,1"'
+    inputs = [("f32", (1, 2, 3, 3, 3)), weights(4, 2, 1, 1, 1)]
+    assert compile_layer(tmp_path, "Convolution", "opset1", data, inputs, [("f32", (1, 4, 3, 3, 3))])[1] == RANKS
+
+
+CONSTANT_MATRIX = "not f32 with a constant matrix as the second input"
+
+
+@pytest.mark.parametrize(
+    ("data", "inputs", "output", "options", "reason"),
+    [
+        ("", [("f32", (3, 32)), weights(32, 32)], (3, 32), {}, None),
+        ("", [("f32", (3, 32)), weights(32, 31)], (3, 31), {}, "NumPy is as fast for fewer than 1,024 weights"),
+        ('transpose_b="true"', [("f32", (3, 32)), weights(40, 32)], (3, 40), {}, None),
+        ('transpose_a="true"', [("f32", (32, 3)), weights(32, 40)], (3, 40), {}, None),
+        ('transpose_a="true"', [("f32", (32,)), weights(32, 40)], (40,), {}, "a vector is not transposed"),
+        ("", [("f32", (32,)), weights(32, 40)], (40,), {}, None),
+        ("", [("f32", (3, 32)), weights(32, 40)], (3, 40), {"weights_memory": 5000}, NO_MEMORY),
+        ("", [("f32", (3, 32)), weights(2, 32, 40)], (2, 3, 40), {}, CONSTANT_MATRIX),
+        ("", [weights(3, 32), ("f32", (32, 40))], (3, 40), {}, CONSTANT_MATRIX),
+        ("", [("f64", (3, 32)), weights(32, 40).astype(float)], (3, 40), {}, CONSTANT_MATRIX),
+        ("", [("f32", (16, 32)), ("f32", (32, 40))], (16, 40), {}, None),
+        ("", [("f32", (2, 16, 32)), ("f32", (2, 32, 40))], (2, 16, 40), {}, None),
+        ("", [("f64", (16, 32)), ("f64", (32, 40))], (16, 40), {}, "not f32"),
+        ("", [("f32", (-1, 32)), ("f32", (32, 40))], (-1, 40), {}, "not matrices of known shapes"),
+        ("", [("f32", (32,)), ("f32", (32, 40))], (40,), {}, "not matrices of known shapes"),
+    ],
+    ids=str,
+)
+def test_products(data, inputs, output, options, reason, tmp_path):
+    kind = next(source[0] for source in inputs if not isinstance(source, np.ndarray))
+    attributes = " ".join(f'{name}="false"' for name in ("transpose_a", "transpose_b") if name not in data)
+    arguments = ("MatMul", "opset1", f"{data} {attributes}", inputs, [(kind, output)])
+    compiled, found = compile_layer(tmp_path, *arguments, precision="declared", **options)
+    assert found == reason
+    plain = irrun.compile_model(tmp_path / "model.xml", optimize=False, precision="declared")
+    rng = np.random.default_rng(0)
+    shapes = [source for source in inputs if not isinstance(source, np.ndarray)]
+    values = [rng.normal(size=[5 if n < 0 else n for n in s]).astype("f4" if k == "f32" else "f8") for k, s in shapes]
+    np.testing.assert_allclose(compiled(values)[0], plain(values)[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_products_of_few_rows_or_large_matrices_are_left_to_numpy(transpose_b, tmp_path):
+    from irrun.fast.jit.variable_products import MAX_PACKED_SIZE, MIN_ROWS
+
+    reason = f"NumPy is as fast for fewer than {MIN_ROWS} rows, or large matrices"
+    data = f'transpose_a="false" transpose_b="{str(transpose_b).lower()}"'
+    columns = MAX_PACKED_SIZE // 64
+    for rows, size, expected in (
+        (MIN_ROWS, columns, None),
+        (MIN_ROWS - 1, columns, reason),
+        (MIN_ROWS, columns + 1, reason),
+    ):
+        second = (size, 64) if transpose_b else (64, size)
+        inputs = [("f32", (rows, 64)), ("f32", second)]
+        assert compile_layer(tmp_path, "MatMul", "opset1", data, inputs, [("f32", (rows, size))])[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("axes", "kind", "reason"),
+    [
+        ([-1], "f32", None),
+        ([2], "f32", None),
+        ([1, 2], "f32", None),
+        ([-1, -2], "f32", None),
+        ([2, 0, 1], "f32", None),
+        ([1], "f32", "not along the last axes"),
+        ([0, 2], "f32", "not along the last axes"),
+        ([2], "f64", "not f32 of known rank with constant axes"),
+        (None, "f32", "not f32 of known rank with constant axes"),
+    ],
+)
+def test_normalizations(axes, kind, reason, tmp_path):
+    data = 'eps="1e-5" normalize_variance="true" eps_mode="inside_sqrt"'
+    inputs = [(kind, (3, 4, 40)), ("i64", (1,)) if axes is None else np.array(axes, np.int64)]
+    arguments = ("MVN", "opset6", data, inputs, [(kind, (3, 4, 40))])
+    compiled, found = compile_layer(tmp_path, *arguments, precision="declared")
+    assert found == reason
+    if axes is not None:
+        x = np.random.default_rng(0).normal(size=(3, 4, 40)).astype("f4" if kind == "f32" else "f8")
+        axis = tuple(axes)
+        expected = (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + 1e-5)
+        np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-4, atol=1e-5)
