@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -333,3 +334,118 @@ def test_parts_of_products_are_finished_where_they_are(a_shape, b_shape):
     for count in (1, 2):
         with use_threads(count):
             np.testing.assert_allclose(multiply_matrices(a, b, finish=add_bias), a @ b + bias, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("length", [1, 7, 64, 100])
+@pytest.mark.parametrize("count", [0, 1, 3, 8, 200])
+@pytest.mark.parametrize("multiple", [1, 4, 64])
+def test_ranges_are_split_into_slices_of_about_the_same_length(length, count, multiple):
+    slices = threads.split_range(length, count, multiple)
+    assert [i for s in slices for i in range(s.start, s.stop)] == list(range(length))
+    assert len(slices) <= max(count, 1)
+    assert all(s.start % multiple == 0 for s in slices)
+    sizes = [s.stop - s.start for s in slices]
+    smallest = math.ceil(math.ceil(length / max(count, 1)) / multiple) * multiple  # with at most so many slices
+    assert all(size == smallest for size in sizes[:-1])
+    assert 0 < sizes[-1] <= smallest
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "expected"),
+    [
+        (1, 4 * 500_000 - 1, 1),  # reading the weights takes as long as two parts
+        (1, 4 * 500_000, 2),
+        (1, 4 * 750_000, 2),
+        (1, 4 * 1_000_000, 4),
+        (60, 250_000 - 1, 1),  # 15 million multiplications
+        (60, 250_000, 2),
+        (6000, 250_000, 16),
+    ],
+)
+def test_parts_of_products_take_a_quarter_of_a_millisecond(rows, weights, expected):
+    assert threads.count_parts(rows, weights) == expected
+
+
+@pytest.mark.parametrize(
+    ("calls", "time", "expected"),
+    [(1, 500_000, 2), (7, 560_000, 2), (7, 559_999, 1), (6, 500_000, 2), (25, 2_000_000, 2)],
+)
+def test_calls_of_a_part_take_at_least_40_microseconds(calls, time, expected):
+    assert threads.divide_time(time, calls) == expected
+
+
+@pytest.fixture
+def divided(monkeypatch):
+    """The functions that divide products, each with the number of parts."""
+    calls = []
+    for name in ("map_parallel", "run_parallel"):
+        function = getattr(threads, name)
+
+        def record(*arguments, function=function, name=name):
+            calls.append((name, arguments[-1]))
+            return function(*arguments)
+
+        monkeypatch.setattr(threads, name, record)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns", "expected"),
+    [
+        (8, 8, 8, []),
+        (64, 1000, 512, [("map_parallel", 4)]),
+        (512, 1000, 64, [("map_parallel", 4)]),
+        (256, 128, 512, [("map_parallel", 2)]),
+        (256, 127, 600, [("run_parallel", 2)]),
+        (64, 4000, 64, [("map_parallel", 1)]),  # parts have at least 64 columns
+    ],
+)
+def test_large_products_are_divided_along_the_longer_axis(rows, inner, columns, expected, divided):
+    a, b = RNG.normal(size=(rows, inner)).astype(np.float32), RNG.normal(size=(inner, columns)).astype(np.float32)
+    np.testing.assert_allclose(multiply_matrices(a, b), a @ b, rtol=1e-3, atol=1e-3)
+    assert divided == expected
+
+
+def test_products_of_other_types_or_shapes_are_not_divided(divided):
+    a, b = RNG.normal(size=(64, 1000)), RNG.normal(size=(1000, 512))
+    np.testing.assert_allclose(multiply_matrices(a.astype(np.float32), b), a.astype(np.float32) @ b, rtol=1e-6)
+    stacked = np.stack([b, b])
+    np.testing.assert_allclose(multiply_matrices(a, stacked), a @ stacked)
+    with pytest.raises(ValueError, match="mismatch"):
+        multiply_matrices(a, b, np.empty((64, 511)))
+    assert divided == []
+
+
+@pytest.mark.parametrize(("limit", "count"), [(24, 6), (25, 1)])
+def test_large_products_of_stacks_are_computed_one_by_one(limit, count, monkeypatch):
+    """So that the time is checked between them."""
+    monkeypatch.setattr(threads, "MIN_SINGLE", limit)
+    shapes = []
+    matmul = np.matmul
+
+    def record(a, b, out=None):
+        shapes.append(a.shape)
+        return matmul(a, b, out=out)
+
+    a, b = RNG.normal(size=(2, 1, 3, 4)), RNG.normal(size=(3, 4, 2)).astype(np.float32)
+    expected = matmul(a, b)
+    monkeypatch.setattr(np, "matmul", record)
+    result = multiply_matrices(a, b)
+    out = np.empty_like(expected)
+    assert multiply_matrices(a, b, out) is out
+    np.testing.assert_allclose(result, expected)
+    np.testing.assert_array_equal(out, result)
+    assert (len(shapes), result.dtype) == (2 * count, np.float64)
+    with pytest.raises(ValueError, match="mismatch"):
+        multiply_matrices(a, b[:, :3])
+
+
+def test_unaligned_arrays_are_copied_to_the_same_layout():
+    aligned = np.arange(12.0).reshape(3, 4).T
+    assert threads.copy_unaligned(aligned) is aligned
+    unaligned = np.zeros(12 * 8 + 1, np.uint8)[1:].view(np.float64).reshape(3, 4).T
+    unaligned[...] = aligned
+    copy = threads.copy_unaligned(unaligned)
+    assert copy.flags.aligned
+    assert copy.strides == aligned.strides
+    np.testing.assert_array_equal(copy, aligned)
