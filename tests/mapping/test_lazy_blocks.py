@@ -67,3 +67,14 @@ def test_models_of_several_inputs_are_refused(tmp_path):
     message = f"{model} has 2 inputs and 1 outputs, expected one input and one output; map_inputs accepts models with"
     with pytest.raises(InputError, match=f"^{re.escape(message)} several inputs$"):
         arrays.map_batches(model, np.ones((2, 2), np.float32))
+
+
+@pytest.mark.parametrize("chunks", [(2, 5), (1, 2), (2, 1)])
+def test_blocks_contain_whole_samples(chunks, tmp_path):
+    """Also of arrays whose samples are longer than their number, or are divided."""
+    dask_array = pytest.importorskip("dask.array")
+    model = write(tmp_path, chain("Softmax", shape=("?", 5), versions=["opset8"], data=['axis="1"']))
+    values = np.arange(10, dtype=np.float32).reshape(2, 5)
+    result = arrays.map_batches(model, dask_array.from_array(values, chunks=chunks), batch=2)
+    assert result.chunks == ((2,), (5,))
+    np.testing.assert_allclose(result.sum(axis=1).compute(scheduler="synchronous"), [1, 1], rtol=1e-6)
