@@ -39,11 +39,11 @@ _avg_pool = partial(
     shape="infer_pooling",
     is_overwritable=True,
     shaped_by=(),
-    flops=count_taps(),
+    flops=count_taps,
 )
 
 _max_pool = partial(
-    op, "MaxPool", scratch=2, kind="window", shape="infer_pooling", shaped_by=(), keeps_values=True, flops=count_taps()
+    op, "MaxPool", scratch=2, kind="window", shape="infer_pooling", shaped_by=(), keeps_values=True, flops=count_taps
 )
 
 

@@ -211,7 +211,7 @@ _REDUCTIONS = {
 
 
 @cache_kernel
-def compile_reduction(name: str, type_: str, before: str = "", after: str = "") -> Kernel:
+def compile_reduction(name: str, type_: str, before: str, after: str) -> Kernel:
     """Return the kernel that reduces contiguous rows.
 
     Args:

@@ -10,7 +10,7 @@ __all__ = ["prefetch_tile"]
 LINE_SIZE = 16
 
 
-def prefetch_tile(f: Function, place: tuple[Value, Value], rows: int, columns: int, is_written: bool = True) -> None:
+def prefetch_tile(f: Function, place: tuple[Value, Value], rows: int, columns: int) -> None:
     """Append prefetches of the results of a tile: stores to lines far from the processor would delay later tiles.
 
     Args:
@@ -18,8 +18,7 @@ def prefetch_tile(f: Function, place: tuple[Value, Value], rows: int, columns: i
         place: The address of the first row, and the elements between rows.
         rows: The number of rows.
         columns: The number of columns.
-        is_written: Whether the lines will be written.
     """
     for row in range(rows):
         for column in range(0, columns, LINE_SIZE):
-            f.prefetch(f.offset(place[0], place[1] * row + column), level=1, is_written=is_written)
+            f.prefetch(f.offset(place[0], place[1] * row + column), level=1, is_written=True)

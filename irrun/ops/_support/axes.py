@@ -96,18 +96,17 @@ def to_scalar(value: Array, name: str) -> Any:
     return value.reshape(-1)[0].item()
 
 
-def read_axis(axis: Array, rank: int, name: str = "axis") -> int:
+def read_axis(axis: Array, rank: int) -> int:
     """Return the axis that an input selects, as an index in [0, rank).
 
     Args:
         axis: Integer scalar or [1].
         rank: Rank of the tensor.
-        name: Name of the input, for the error message.
 
     Raises:
         InputError: `axis` has several elements or is out of range.
     """
     if axis.ndim > 1:
-        raise InputError(f"{name} has shape {list(axis.shape)}, expected a scalar or [1]")
-    to_scalar(axis, name)
-    return normalize_axis(to_int_list(axis)[0], rank, name)
+        raise InputError(f"axis has shape {list(axis.shape)}, expected a scalar or [1]")
+    to_scalar(axis, "axis")
+    return normalize_axis(to_int_list(axis)[0], rank)

@@ -12,7 +12,7 @@ __all__ = ["BLOCK_ELEMENTS", "iterate_blocks"]
 BLOCK_ELEMENTS = 1 << 18
 
 
-def iterate_blocks(count: int, size: int = 1, multiple: int = 1) -> Iterator[slice]:
+def iterate_blocks(count: int, size: int, multiple: int = 1) -> Iterator[slice]:
     """Yield slices that cover a range, and check the time limit of the run before each.
 
     Args:

@@ -66,16 +66,15 @@ Counter = Callable[[Call], int | None]
 Flops = int | Counter | None
 
 
-def count_inputs(operations: int, position: int = 0) -> Counter:
-    """Return a counter of a number of operations for each element of an input, as for reductions.
+def count_inputs(operations: int) -> Counter:
+    """Return a counter of a number of operations for each element of the first input, as for reductions.
 
     Args:
         operations: The number of operations per element.
-        position: The position of the input.
     """
 
     def count(call: Call) -> int:
-        return operations * math.prod(call.get_shape(position))
+        return operations * math.prod(call.get_shape(0))
 
     return count
 
@@ -87,16 +86,15 @@ def count_matmul(call: Call) -> int:
     return 2 * int(call.outputs[0].size) * shape[axis]
 
 
-def count_convolution(position: int = 1, leading: int = 1) -> Counter:
+def count_convolution(leading: int = 1) -> Counter:
     """Return a counter for convolutions: two operations for each element of the output and of one filter.
 
     Args:
-        position: The position of the filters among the inputs.
         leading: The number of axes of the filters before the input channels.
     """
 
     def count(call: Call) -> int:
-        return 2 * call.outputs[0].size * math.prod(call.get_shape(position)[leading:])
+        return 2 * call.outputs[0].size * math.prod(call.get_shape(1)[leading:])
 
     return count
 
@@ -114,17 +112,9 @@ def count_transposed_convolution(leading: int = 1) -> Counter:
     return count
 
 
-def count_taps(attribute: str = "kernel") -> Counter:
-    """Return a counter for windows: one operation for each element of the output and of the window.
-
-    Args:
-        attribute: The attribute that contains the size of the window.
-    """
-
-    def count(call: Call) -> int:
-        return int(call.outputs[0].size * math.prod(call.attributes[attribute]))
-
-    return count
+def count_taps(call: Call) -> int:
+    """Count windows: one operation for each element of the output and of the window."""
+    return int(call.outputs[0].size * math.prod(call.attributes["kernel"]))
 
 
 def count_recurrent(pointwise: int, weights: int) -> Counter:
