@@ -5,14 +5,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from openvino_modules import import_builder
 
 import irrun
-from irrun.fast.loops import SequenceLoop, iterate_loop, iterate_tensor_iterator
+from irrun.fast.loops import SequenceLoop, SequenceStep, iterate_loop, iterate_tensor_iterator
+from irrun.fast.vectorization import NotVectorizableError
 from irrun.limits import MemoryLimitError, limit_allocations
+from irrun.ops._support.context import InputDescription, OutputDescription
 from irrun.runtime.executor import Executor
 
 ov = import_builder()
@@ -494,3 +497,63 @@ def test_iterations_that_do_not_depend_on_each_other_are_computed_at_once(kind, 
     rng = np.random.default_rng(0)
     inputs = [rng.normal(size=shape).astype(np.float32) for shape in ((3, 4), (1, 4))]
     np.testing.assert_allclose(fast(inputs)[0], plain(inputs)[0], rtol=1e-5)
+
+
+def make_sequence_loop(*steps, results=(3,)):
+    """Return a loop whose body has the Parameters in the slots 0 and 1, and slots up to 5."""
+    inputs = (InputDescription(0, 0, axis=0), InputDescription(1, 1))
+    outputs = tuple(OutputDescription(i, i, axis=0) for i in range(len(results)))
+    return SequenceLoop(
+        (None,) * 6, (0, 1), results, inputs, outputs, steps, frozenset({0, 2, 3, 4}), len(results), False
+    )
+
+
+class CountedStep:
+    """A kernel that counts its calls."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *values):
+        self.calls += 1
+        return self.function(*values)
+
+
+@pytest.mark.parametrize("is_view", [True, False])
+def test_views_in_sequences_are_found_once(is_view):
+    turn, double = CountedStep(lambda x: x[:, 0]), CountedStep(lambda x: 2 * x)
+    again = CountedStep(lambda x: x[:, ::-1])
+    first, second = SequenceStep(turn, (0,), (2,), is_view), SequenceStep(double, (2,), (3,))
+    loop = make_sequence_loop(first, second, SequenceStep(again, (3,), (4,), is_view), results=(3, 4))
+    for seed in range(3):
+        x = np.random.default_rng(seed).normal(size=(5, 3)).astype(F32)
+        whole, turned = loop(x, x)
+        np.testing.assert_array_equal(whole, (2 * x).reshape(-1))
+        np.testing.assert_array_equal(turned, (2 * x)[:, ::-1].reshape(-1))
+    assert (turn.calls, double.calls, again.calls) == ((1, 3, 1) if is_view else (3, 3, 3))
+
+
+def test_views_of_other_layouts_are_found_again():
+    turn, double = CountedStep(lambda x: x[:, 0]), CountedStep(lambda x: 2 * x)
+    loop = make_sequence_loop(SequenceStep(turn, (0,), (2,), True), SequenceStep(double, (2,), (3,)))
+    x = np.arange(15, dtype=F32).reshape(5, 3)
+    for data in (x, x[:4], x[:, :2], np.asfortranarray(x), x, np.asfortranarray(x)):
+        np.testing.assert_array_equal(loop(data, x)[0], 2 * data.reshape(-1))
+    assert (turn.calls, double.calls) == (5, 6)  # slices of inputs that are not contiguous are found in each run
+    shape = iter([(5, 3), (5, 3), (15,)])
+    changing = CountedStep(lambda x: (2 * x).reshape(next(shape)))
+    loop = make_sequence_loop(SequenceStep(turn, (0,), (2,), True), SequenceStep(changing, (2,), (3,)))
+    loop(x, x)
+    loop(x, x)
+    with pytest.raises(StopIteration):  # the plan does not fit, so that the steps are computed without it
+        loop(x, x)
+
+
+def test_numbers_of_slices_determine_the_iterations_of_sequences():
+    loop = make_sequence_loop(SequenceStep(lambda x: x, (0,), (3,)))
+    with pytest.raises(NotVectorizableError):
+        loop(np.zeros((0, 3), F32), np.zeros(3, F32))
+    unequal = replace(loop, inputs=(InputDescription(0, 0, axis=0), InputDescription(1, 1, axis=0)))
+    with pytest.raises(NotVectorizableError):
+        unequal(np.zeros((4, 3), F32), np.zeros((5, 3), F32))
+    assert unequal(np.ones((4, 3), F32), np.ones((4, 3), F32))[0].shape == (4, 3)

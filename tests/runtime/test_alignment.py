@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import weakref
 
 import numpy as np
 import pytest
@@ -160,6 +161,19 @@ def test_copies_of_the_same_memory_are_shared_while_they_are_used():
     del copy
     original[0, 0] = 7  # there is no copy left that could be outdated
     assert align(original)[0, 0] == 7
+
+
+def test_copies_keep_their_originals_so_that_no_other_array_has_the_address():
+    original = make_unaligned(np.arange(6, dtype=np.float32)).view(Observed)
+    copy, reference = align(original), weakref.ref(original)
+    del original
+    assert reference() is not None
+    del copy
+    assert reference() is None
+
+
+class Observed(np.ndarray):
+    """An array that can be referred to weakly."""
 
 
 def test_originals_of_packed_weights_are_released():

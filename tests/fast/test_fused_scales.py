@@ -1,0 +1,93 @@
+"""Constant factors of the results of convolutions, by which the filters are multiplied."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from irrun.fast.convolution import _split_scale
+from irrun.fast.elementwise import ElementwiseChain, Operand, Step
+from irrun.fast.specialization import CallSite
+from irrun.ops._support.autoload import load_kernels
+from irrun.ops._support.registry import find
+
+RUNNING, CONSTANT = Operand("input", 0), Operand("constant", 0)
+FACTORS = np.array([2.0, 3.0, 5.0, 7.0], np.float32)
+
+
+def split(constant, *steps, name="Convolution", filters=(4, 3, 2, 2), inputs=1):
+    """Return the factor of each channel, and the steps that are left; "unchanged" for the whole chain."""
+    load_kernels(name)
+    operation = find(name, "opset1")
+    assert operation is not None
+    site = CallSite(operation, {}, (None, np.ones(filters, np.float32)), (False, False), 1)
+    steps = steps or (Step("Multiply", (RUNNING, CONSTANT)),)
+    chain = ElementwiseChain(steps, inputs, (np.asarray(constant, np.float32),))
+    scale, rest = _split_scale(chain, site)
+    return scale, "unchanged" if rest is chain else None if rest is None else rest.steps
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [FACTORS.reshape(1, 4, 1, 1), FACTORS.reshape(4, 1, 1), np.float32(3), np.full((1, 1), 3, np.float32)],
+    ids=["1x4x1x1", "4x1x1", "scalar", "1x1"],
+)
+def test_factors_of_channels_are_split_off(factors):
+    scale, rest = split(factors)
+    np.testing.assert_array_equal(scale, np.broadcast_to(factors.reshape(-1), 4))
+    assert rest is None
+    assert split(factors, Step("Multiply", (CONSTANT, RUNNING)))[1] is None
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [
+        np.ones((1, 1, 1, 2)),
+        np.ones((1, 1, 4, 1)),
+        np.ones((2, 4, 1, 1)),
+        np.ones((1, 3, 1, 1)),
+        np.ones((1, 4, 2, 2)),
+        np.ones(4),
+        np.ones((1, 1, 4, 1, 1)),
+        np.array([1, 2, np.inf, 3]).reshape(1, 4, 1, 1),
+        np.nan,
+    ],
+    ids=lambda factors: "x".join(map(str, np.shape(factors))),
+)
+def test_other_factors_are_not(factors):
+    assert split(factors) == (None, "unchanged")
+
+
+def test_groups_have_factors_for_each_output_channel():
+    factors = np.arange(1.0, 7.0).reshape(6, 1, 1)
+    scale, rest = split(factors, name="GroupConvolution", filters=(2, 3, 4, 1, 1))
+    np.testing.assert_array_equal(scale, factors.reshape(-1))
+    assert rest is None
+    assert split(factors[:3], name="GroupConvolution", filters=(2, 3, 4, 1, 1)) == (None, "unchanged")
+    assert split(factors.reshape(1, 6, 1), name="Convolution", filters=(6, 3, 2))[1] is None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [Step("Add", (RUNNING, CONSTANT))],
+        [Step("Multiply", (RUNNING, Operand("input", 1)))],
+        [Step("Multiply", (CONSTANT, Operand("input", 1)))],
+        [Step("Multiply", (RUNNING, CONSTANT)), Step("Add", (Operand("step", 0), RUNNING))],
+    ],
+    ids=["sum", "variable factor", "other product", "value is used again"],
+)
+def test_factors_of_other_chains_stay(steps):
+    assert split(3.0, *steps, inputs=2) == (None, "unchanged")
+
+
+def test_remaining_steps_start_with_the_scaled_result():
+    first, second = Operand("step", 0), Operand("step", 1)
+    steps = Step("Relu", (first,)), Step("Add", (second, first)), Step("Add", (Operand("step", 2), CONSTANT))
+    scale, rest = split(3.0, Step("Multiply", (RUNNING, CONSTANT)), *steps)
+    np.testing.assert_array_equal(scale, [3, 3, 3, 3])
+    assert rest == (
+        Step("Relu", (RUNNING,)),
+        Step("Add", (first, RUNNING)),
+        Step("Add", (second, CONSTANT)),
+    )
