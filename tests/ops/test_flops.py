@@ -87,6 +87,18 @@ CASES = [
     ("Einsum", "opset7", [(3, 4)], [(3,)], {"equation": "ij->i"}, 12),
     ("Einsum", "opset7", [(3, 4), (4, 5)], [(3, 5)], {"equation": "ij,jk"}, 2 * 3 * 4 * 5),
     ("Einsum", "opset7", [(2, 3, 4), (1, 4, 5)], [(2, 3, 5)], {"equation": "...ij, ...jk -> ...ik"}, 2 * 2 * 60),
+    ("Einsum", "opset7", [(2, 3, 4), (2, 4, 5)], [(2, 3, 5)], {"equation": "...ij,...jk"}, 2 * 2 * 60),
+    ("Einsum", "opset7", [(3,), (4,)], [(3, 4)], {"equation": "i,j"}, 3 * 4),
+    ("Einsum", "opset7", [(3,), (4,)], [()], {"equation": "i,j->"}, 2 * 3 * 4),
+    ("Einsum", "opset7", [(1, 4), (4, 5)], [(1, 5)], {"equation": "ij,jk->ik"}, 2 * 4 * 5),
+    ("Einsum", "opset7", [(3, 1), (4, 5)], [(3, 5)], {"equation": "ij,jk->ik"}, 2 * 3 * 4 * 5),
+    ("Einsum", "opset7", [(3, 4), (3, 4)], [(3, 4)], {"equation": "ij,ij->ij"}, 3 * 4),
+    ("Einsum", "opset7", [(4, 4)], [()], {"equation": "ii->"}, 4),
+    ("Einsum", "opset7", [(2, 3, 4)], [(2, 3)], {"equation": "...ij->...i"}, 24),
+    *(
+        ("Einsum", "opset7", [(3, 4)], [(4, 3)], {"equation": equation}, 0)
+        for equation in ("ij", "ij->ji", "...ij->...ji")
+    ),
     (
         "Einsum",
         "opset7",
@@ -213,8 +225,22 @@ CASES = [
     ("IRDFT", "opset9", [(3, 9, 2), [1]], [(3, 16)], {}, 5 * 3 * 16 * 4 // 2),
     ("STFT", "opset15", [(64,), (8,), 8, 4], [(15, 5, 2)], {"transpose_frames": False}, 15 * (5 * 8 * 3 // 2 + 8)),
     ("DFT", "opset7", [(3, 1, 2), [1]], [(3, 1, 2)], {}, 0),
+    ("DFT", "opset7", [(3, 2, 2), [1]], [(3, 2, 2)], {}, 5 * 3 * 2),
+    ("DFT", "opset7", [(3, 8, 2), [1], [16]], [(3, 16, 2)], {}, 5 * 3 * 16 * 4),
+    ("DFT", "opset7", [(3, 8, 2), [1], [-1]], [(3, 8, 2)], {}, 5 * 3 * 8 * 3),
+    ("RDFT", "opset9", [(4, 16), [0, 1], [-1, 8]], [(4, 5, 2)], {}, 5 * 4 * 8 * 5 // 2),
     ("Interpolate", "opset4", [(1, 2, 4, 4), [8, 8], [2, 2]], [(1, 2, 8, 8)], {**INTERPOLATE, "mode": "linear"}, 1024),
     ("Interpolate", "opset4", [(1, 2, 4, 4), [8, 8], [2, 2]], [(1, 2, 8, 8)], {**INTERPOLATE, "mode": "nearest"}, 0),
+    *(
+        ("Interpolate", "opset11", [(1, 8, 8), sizes], [(1, *sizes)], {**INTERPOLATE, "mode": f"{mode}_pillow"}, number)
+        for mode, sizes, number in (
+            ("bicubic", [4, 4], 2 * (8 * 4 * 8) + 2 * (4 * 4 * 8)),
+            ("bicubic", [8, 16], 2 * (8 * 16 * 4)),
+            ("bilinear", [16, 8], 2 * (16 * 8 * 2)),
+            ("bilinear", [8, 3], 2 * (8 * 3 * 6)),
+            ("bilinear", [8, 8], 0),
+        )
+    ),
     ("Interpolate", "opset4", [(1, 2, 4, 4), [8, 4], [2, 1]], [(1, 2, 8, 4)], {**INTERPOLATE, "mode": "cubic"}, 512),
     (
         "Interpolate",
