@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 import irrun
+from irrun.element_types import ElementType
 from irrun.ops._support import registry
+from irrun.ops._support.attributes import Attribute
 from irrun.ops._support.operation import Operation, StructuralOperation
+from irrun.shapes import PartialShape
 
 if TYPE_CHECKING:
     from typing import Any as Nowhere
@@ -474,3 +477,29 @@ def test_a_numbered_opset_is_not_the_name_of_another_one() -> None:
     with pytest.raises(TypeError, match="opset12 is a numbered opset, expected since=12"):
         Operation.from_function(lambda x: x, "Gelu", opset="opset12")
     assert Operation.from_function(lambda x: x, "Gelu", opset="opset_of_mine").opset == "opset_of_mine"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "name"),
+    [
+        (int, "int"),
+        (bool, "bool"),
+        (str | None, "str (optional)"),
+        (list[float], "list of float"),
+        (list[int] | None, "list of int (optional)"),
+        (Literal["a", "b"], "one of 'a', 'b'"),
+        (Literal["a"] | None, "one of 'a' (optional)"),
+        (ElementType | None, "element type (optional)"),
+        (PartialShape, "shape"),
+    ],
+    ids=str,
+)
+def test_types_of_attributes_are_named(annotation: Any, name: str) -> None:
+    attribute = Attribute("name", annotation)
+    assert attribute.type_name == name
+    assert attribute.is_supported
+
+
+@pytest.mark.parametrize("annotation", [dict, list[dict], complex | None, tuple[int]], ids=str)
+def test_texts_are_not_converted_to_other_types(annotation: Any) -> None:
+    assert not Attribute("name", annotation).is_supported
