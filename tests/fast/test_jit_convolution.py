@@ -113,7 +113,8 @@ def test_tiles_of_narrower_vectors_agree(lanes):
         f"compiler._get_compiler().lanes = {lanes};"
         "[tests.convolve_case(name) for name in tests.CASES];"
         "[tests.test_depthwise_rows_agree_with_the_plain_kernel(rows, 1 + rows % 2) for rows in (1, 6, 13, 22)];"
-        "[tests.test_depthwise_rows_of_one_vector_agree_with_the_plain_kernel(n, 1, 3) for n in (1, 3, 4, 7, 8, 9)]"
+        "[tests.test_depthwise_rows_of_one_vector_agree_with_the_plain_kernel(n, 1, 3) for n in (1, 3, 4, 7, 8, 9)];"
+        "[tests.test_depthwise_convolutions_of_random_shapes_agree_with_the_plain_kernel(seed) for seed in range(12)]"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
@@ -155,6 +156,28 @@ def test_depthwise_rows_of_one_vector_agree_with_the_plain_kernel(columns, strid
     magnitude = group_convolution_1(np.abs(data), np.abs(filters), **attributes)
     assert result.shape == (2, 5, 7, columns)
     assert np.all(np.abs(result - np.maximum(expected, 0)) <= (size**2 + 1) * EPSILON * magnitude)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_depthwise_convolutions_of_random_shapes_agree_with_the_plain_kernel(seed):
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ConvolutionKernel
+
+    rng = np.random.default_rng(seed)
+    size, dilations, pads = rng.integers(1, 6, 2), rng.integers(1, 3, 2), rng.integers(0, 4, (2, 2))
+    strides = [int(rng.integers(1, 4)), 1 + seed % 2]
+    height, width = rng.integers((1, 20), (12, 90)) + (size - 1) * dilations
+    data = rng.normal(size=(2, 5, height, width)).astype(np.float32)
+    filters = rng.normal(size=(5, 1, 1, *size)).astype(np.float32)
+    bias = rng.normal(size=(1, 5, 1, 1)).astype(np.float32)
+    names = ("dilations", "pads_begin", "pads_end")
+    attributes = {"strides": strides, **{k: v.tolist() for k, v in zip(names, (dilations, *pads), strict=True)}}
+    expected: Any = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes)
+    residual = rng.normal(size=expected.shape).astype(np.float32)
+    kernel = ConvolutionKernel(filters, attributes, (Step("Add", (0, 1)), Step("Add", (3, 2))), [bias, None])
+    result = run_with_threads(lambda: kernel(data, residual))
+    magnitude = group_convolution_1(np.abs(data), np.abs(filters), **attributes) + np.abs(bias) + np.abs(residual)
+    assert np.all(np.abs(result - (expected + bias + residual)) <= (size.prod() + 3) * EPSILON * magnitude)
 
 
 #: Steps after a bias (operand 1) and perhaps a residual (operand 2): values are the sum, the operands, and the steps.

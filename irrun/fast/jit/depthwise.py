@@ -6,8 +6,9 @@ outside the data are masked, so no padded copy is needed.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.fast.jit.tasks import make_base, make_range_task
 
-__all__ = ["MAX_TAPS", "DepthwiseConvolution", "prepare_loads"]
+__all__ = ["MAX_TAPS", "DepthwiseConvolution", "RowLoads"]
 
 Array = np.ndarray[Any, Any]
 
@@ -31,11 +32,15 @@ Array = np.ndarray[Any, Any]
 MIN_PART_WORK, MAX_PARTS = 1 << 16, 16
 #: Maximum number of elements in a filter: the kernel has one multiplication per element.
 MAX_TAPS = 128
+#: Maximum number of taps in a row for which some vectors are computed without masks: more would need as long.
+MAX_INNER_TAPS = 5
 #: Minimum number of vector elements.
 MIN_LANES = 4
 #: Rows of results that are computed together and share rows of the data, by the stride along rows: up to 7 with stride
 #: 1, where they share most rows. Many networks have maps of 7, 14, 28 and 56 rows.
 HEIGHTS, STRIDED_HEIGHTS = (7, 4, 2, 1), (4, 2, 1)
+#: The order of pixels in vectors of 8 elements with a stride of 2; see `RowLoads`.
+EXCHANGED = (0, 1, 4, 5, 2, 3, 6, 7)
 
 
 class _Channel(NamedTuple):
@@ -48,10 +53,10 @@ class _Channel(NamedTuple):
 
 
 class _Windows(NamedTuple):
-    """A vector of neighboring windows: its first column, the function that loads their pixels, and their mask."""
+    """A vector of neighboring windows: its first column, the loads of their pixels, and their mask."""
 
     column: Value
-    load: Callable[[Value], list[Value]]
+    loads: RowLoads
     mask: Value
 
 
@@ -66,6 +71,7 @@ class _Layout:
         lanes: The elements of a vector.
         is_narrow: Whether a row of results fits in a vector, so that masks are the same for all channels.
         has_fast_masks: Whether stores with masks are as fast as others: with AVX-512.
+        has_inner: Whether vectors whose pixels are all in the row are computed without masks.
     """
 
     kernel: tuple[int, int]
@@ -74,6 +80,7 @@ class _Layout:
     lanes: int
     is_narrow: bool
     has_fast_masks: bool
+    has_inner: bool
 
 
 @cache_kernel
@@ -90,8 +97,12 @@ def compile_depthwise(layout: _Layout, expression: Expression) -> Kernel:
             channel = code.prepare_channel(number)
             # Backwards, so that vectors may extend into later rows; see `_complete`.
             with f.loop(0, p["columns"], f.lanes) as position:
-                last = (p["columns"] - 1) & -f.lanes
-                code.compute_rows(channel, code.prepare_windows(last - position))
+                windows = code.prepare_windows(((p["columns"] - 1) & -f.lanes) - position)
+                compute = functools.partial(code.compute_rows, channel, windows)
+                if layout.has_inner:
+                    f.choose(windows.loads.is_inside, functools.partial(compute, has_masks=False), compute)
+                else:
+                    compute()
     return compile_function(f)
 
 
@@ -124,22 +135,22 @@ class _Code:
         """Append the masks of a vector of windows."""
         f, p, layout = self.function, self.function.parameters, self.layout
         first = column * layout.strides[1] - p["left"]
-        load = prepare_loads(f, first, p["width"], layout.kernel[1], layout.strides[1], layout.dilations[1])
-        return _Windows(column, load, f.mask_range(0, p["columns"] - column))
+        loads = RowLoads(f, first, p["width"], layout.kernel[1], layout.strides[1], layout.dilations[1])
+        return _Windows(column, loads, f.mask_range(0, p["columns"] - column))
 
-    def compute_rows(self, channel: _Channel, windows: _Windows) -> None:
+    def compute_rows(self, channel: _Channel, windows: _Windows, has_masks: bool = True) -> None:
         """Append the computation of all rows of a vector of windows, several of them at a time."""
         f, rows = self.function, self.function.parameters["rows"]
         start: Value = f.integer(0)
         for count in HEIGHTS if self.layout.strides[0] == 1 else STRIDED_HEIGHTS:
             stop = rows - f.emit("i64", f"srem i64 {rows - start}, {count}")
             with f.loop(start, stop, count) as row:
-                self._add_products(row, count, channel, windows)
+                self._add_products(row, count, channel, windows, has_masks)
                 for r in range(count):
                     self._complete(row + r, self.accumulators[r].get(), channel, windows)
             start = stop
 
-    def _add_products(self, row: Value, count: int, channel: _Channel, windows: _Windows) -> None:
+    def _add_products(self, row: Value, count: int, channel: _Channel, windows: _Windows, has_masks: bool) -> None:
         """Append the sums of some rows; a row of the data is loaded once for all of them."""
         f, p, layout = self.function, self.function.parameters, self.layout
         first_row = row * layout.strides[0] - p["top"]
@@ -149,7 +160,7 @@ class _Code:
                 uses.setdefault(r * layout.strides[0] + y * layout.dilations[0], []).append((r, y))
 
         def add_row(distance: int) -> None:
-            pixels = windows.load(f.offset(channel.source, (first_row + distance) * p["width"]))
+            pixels = windows.loads.load(f.offset(channel.source, (first_row + distance) * p["width"]), has_masks)
             for r, y in uses[distance]:
                 accumulator = self.accumulators[r]
                 for x, vector in enumerate(pixels):
@@ -179,6 +190,7 @@ class _Code:
             f.load(f.offset(q, start), f.vector, windows.mask) if constant is None else constant
             for q, constant in zip(self.pointers, channel.constants, strict=True)
         ]
+        value = windows.loads.restore_order(value)
         result, target = evaluate(f, self.expression, value, operands), f.offset(p["result"], start)
         if self.layout.has_fast_masks:
             f.store(result, target, windows.mask)
@@ -194,35 +206,74 @@ def choose_lanes(columns: int) -> int:
     return half if columns <= half and half >= MIN_LANES else get_lanes()
 
 
-def prepare_loads(
-    f: Function, column: Value, width: Value, count: int, stride: int, dilation: int, fill: float = 0.0
-) -> Callable[[Value], list[Value]]:
-    """Return the function that loads the pixels of all taps of a row; pixels outside the row are `fill`."""
-    # With a stride of 2, a tap and its neighbor are the even and the odd elements of the same two vectors.
-    step = 2 if stride == 2 and dilation == 1 else 1
-    starts = [x * dilation for x in range(0, count, step)]
-    masks = [
-        [f.mask_range(0 - (column + x + i * f.lanes), width - (column + x + i * f.lanes)) for i in range(stride)]
-        for x in starts
-    ]
+class RowLoads:
+    """Loads of the pixels that a vector of neighboring windows of a row reads; pixels outside the row are `fill`.
 
-    def load(line: Value) -> list[Value]:
-        pixels: list[Value] = []
-        for x, group in zip(starts, masks, strict=True):
-            pointer = f.offset(line, column + x)
-            vectors = [f.load(f.offset(pointer, i * f.lanes), f.vector, mask) for i, mask in enumerate(group)]
-            if fill:
-                vectors = [f.select(mask, v, fill) for mask, v in zip(group, vectors, strict=True)]
-            if stride == 1:
+    Args:
+        f: The function.
+        column: The first column of the first window, which may be negative.
+        width: The length of the row.
+        count: The number of taps.
+        stride: The distance between windows, 1 or 2.
+        dilation: The distance between taps.
+        fill: The value.
+
+    Attributes:
+        is_inside: Whether all pixels are in the row, so that loads need no masks.
+    """
+
+    def __init__(
+        self, f: Function, column: Value, width: Value, count: int, stride: int, dilation: int, fill: float = 0.0
+    ) -> None:
+        self._function, self._column, self._fill = f, column, fill
+        self._stride = stride
+        # With a stride of 2, a tap and its neighbor are the even and the odd elements of the same two vectors.
+        step = 2 if stride == 2 and dilation == 1 else 1
+        #: For each load: its first pixel, the number of its taps, and the pixels of its vectors relative to the first.
+        self._loads = [
+            (x * dilation, taps, [i * f.lanes - (i and taps == 1) for i in range(stride)])
+            for x in range(0, count, step)
+            for taps in (min(step, count - x),)
+        ]
+        self._masks = [
+            [f.mask_range(0 - (column + x + i), width - (column + x + i)) for i in starts]
+            for x, _, starts in self._loads
+        ]
+        x, _, starts = self._loads[-1]
+        self.is_inside = f.compare("sge", column, 0) & f.compare("sle", column + x + starts[-1] + f.lanes, width)
+
+    def load(self, line: Value, has_masks: bool = True) -> list[Value]:
+        """Append the loads of the pixels of all taps of a row; see `restore_order`."""
+        f, pixels = self._function, []
+        for (x, taps, starts), masks in zip(self._loads, self._masks, strict=True):
+            pointer = f.offset(line, self._column + x)
+            vectors = []
+            for i, mask in zip(starts, masks, strict=True):
+                vector = f.load(f.offset(pointer, i), f.vector, mask if has_masks else None)
+                vectors.append(f.select(mask, vector, self._fill) if self._fill and has_masks else vector)
+            if self._stride == 1:
                 pixels.append(vectors[0])
                 continue
-            for parity in range(min(step, count - len(pixels))):
-                numbers = ", ".join(f"i32 {2 * i + parity}" for i in range(f.lanes))
-                text = f"shufflevector {f.vector} {vectors[0]}, {f.vector} {vectors[1]}, <{f.lanes} x i32> <{numbers}>"
-                pixels.append(f.emit(f.vector, text))
+            for parity in range(taps):
+                pixels.append(f.shuffle(vectors, self._number_pixels(starts[1], parity)))
         return pixels
 
-    return load
+    def _number_pixels(self, start: int, parity: int) -> list[int]:
+        """Return the elements of two vectors that are every second pixel, given the first pixel of the second vector.
+
+        Vectors of 8 elements consist of halves. An instruction selects elements of the same half of both vectors, so
+        the second and the third pair of pixels are exchanged.
+        """
+        lanes = self._function.lanes
+        numbers = [2 * i + parity for i in range(lanes)]
+        places = [n if n < lanes else n - start + lanes for n in numbers]
+        return [places[i] for i in EXCHANGED] if lanes == len(EXCHANGED) else places
+
+    def restore_order(self, value: Value) -> Value:
+        """Return a vector computed from pixels in the order of the windows."""
+        if self._stride == 1 or value.lanes != len(EXCHANGED):
+            return value
+        return self._function.shuffle((value, value), EXCHANGED)
 
 
 class DepthwiseConvolution:
@@ -241,7 +292,9 @@ class DepthwiseConvolution:
         columns = geometry.output[1]
         lanes = choose_lanes(columns)
         windows = geometry.kernel, geometry.strides, geometry.dilations
-        layout = _Layout(*windows, lanes, columns <= lanes, get_lanes() == 16)
+        has_fast_masks = get_lanes() == 16
+        has_inner = not has_fast_masks and geometry.kernel[1] <= MAX_INNER_TAPS and columns > 2 * lanes
+        layout = _Layout(*windows, lanes, columns <= lanes, has_fast_masks, has_inner)
         return compile_depthwise(layout, expression)
 
     def make_binding(

@@ -13,7 +13,7 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import RESULT, Binding, Layout, Shape
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
-from irrun.fast.jit.depthwise import MAX_TAPS, prepare_loads
+from irrun.fast.jit.depthwise import MAX_TAPS, RowLoads
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
@@ -45,16 +45,17 @@ def compile_max_pool(kernel: tuple[int, int], strides: tuple[int, int], dilation
     with f.loop(p["first"], p["last"]) as channel, f.loop(0, columns, f.lanes) as column:
         source = f.offset(p["data"], channel * height * width)
         first_column = column * strides[1] - p["left"]
-        load = prepare_loads(f, first_column, width, kernel[1], strides[1], dilations[1], LOWEST)
+        loads = RowLoads(f, first_column, width, kernel[1], strides[1], dilations[1], LOWEST)
         valid = f.mask_range(0, columns - column)
         with f.loop(0, p["rows"]) as row:
             maximum.set(LOWEST)
             for y in range(kernel[0]):
                 index = row * strides[0] - p["top"] + y * dilations[0]
                 with f.when(f.compare("sge", index, 0) & f.compare("slt", index, height)):
-                    for pixels in load(f.offset(source, index * width)):
+                    for pixels in loads.load(f.offset(source, index * width)):
                         _raise(f, maximum, pixels)
-            f.store(maximum.get(), f.offset(p["result"], (channel * p["rows"] + row) * columns + column), valid)
+            target = f.offset(p["result"], (channel * p["rows"] + row) * columns + column)
+            f.store(loads.restore_order(maximum.get()), target, valid)
     return compile_function(f)
 
 
