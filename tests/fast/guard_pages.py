@@ -30,10 +30,13 @@ from irrun.fast.jit import (
     product_kernels,
     quantized_kernels,
     quantized_products,
+    small_maps,
 )
 from irrun.fast.jit import codes as formats
+from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.convolution_plan import Geometry
 from irrun.fast.jit.dot_products import use_form
-from irrun.fast.jit.expressions import Step
+from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.quantized_epilogue import CodedOperand
 from irrun.fast.specialization import CallSite
 from irrun.ops._support.autoload import load_kernels
@@ -199,6 +202,13 @@ def run_convolutions(width, bias):
             shape = (2, channels, 7 + 3 - 2 * (filters[3] - 1), (windows - 1) // stride + 1)
             kernel = kernels.ConvolutionKernel(draw(*filters), attributes, bias, [draw(1, channels, 1, 1), None])
             kernel(draw(2, filters[0] * filters[2], 7, width), draw(*shape))
+    if width >= 16:
+        for out_channels in (9, 32):
+            geometry = Geometry((1, width), *[(1, 1)] * 3, *[(0, 0)] * 2)
+            operands = [(bindings.CONSTANT, get_address(draw(2 * out_channels))), (1, 0)]  # pages stay in memory
+            small = small_maps.SmallMapConvolution(draw(1, out_channels, 5, 1, 1))
+            binding = small.make_binding(2, geometry, Expression(("channel", "full"), bias), operands)
+            binding.run([draw(2, 5, 1, width), draw(2, out_channels, 1, width)])
     pointwise = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
     kernel = kernels.ConvolutionKernel(draw(1, 9, 4, 1, 1), pointwise, bias, [draw(1, 9, 1, 1), None])
     kernel(draw(2, 4, 7, width), draw(2, 9, 7, width))

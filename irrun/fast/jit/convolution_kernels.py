@@ -36,12 +36,16 @@ Array = np.ndarray[Any, Any]
 F32 = np.dtype(np.float32)
 
 
-def pack_weights(filters: Array) -> Array:
+def pack_weights(filters: Array, rows: int = 0) -> Array:
     """Return filters [CO, CI, kernel...] in the order that tiles read, [CO / R, CI * kernel, R].
 
     Missing channels in the last tile are 0.
+
+    Args:
+        filters: The filters.
+        rows: R, the number of channels of a tile; by default that of `get_tile`.
     """
-    rows, _ = get_tile()
+    rows = rows or get_tile()[0]
     count = filters.shape[0]
     tiles = -(-count // rows)
     matrix = np.zeros((tiles * rows, math.prod(filters.shape[1:])), F32)
@@ -326,7 +330,7 @@ def _store_tile(f: Function, tile: _Tile, block: Value, mask: Value | None) -> N
 
 
 @cache_kernel
-def compile_epilogue(expression: Expression, is_tile: bool) -> Kernel:
+def compile_epilogue(expression: Expression, is_tile: bool, is_map: bool = False) -> Kernel:
     """Return the kernel that completes rows of products.
 
     "channel" operands have one element per channel, "column" operands one per column, and "scalar" operands one.
@@ -336,6 +340,7 @@ def compile_epilogue(expression: Expression, is_tile: bool) -> Kernel:
         expression: The epilogue.
         is_tile: Whether each row is a different channel, usually with as many vectors as a tile. The kernel is called
             with the number of the first channel; otherwise, with the number of the only channel or the first column.
+        is_map: Whether the rows of a tile have any number of vectors, and no extras.
     """
     names = [("block", "ptr"), ("columns", "i64"), ("result", "ptr"), ("start", "i64"), ("rows", "i64")]
     more = [("width", "i64"), ("stride", "i64"), ("operands", "ptr"), ("channel", "i64")]
@@ -377,8 +382,8 @@ def compile_epilogue(expression: Expression, is_tile: bool) -> Kernel:
             result = evaluate(f, expression, value, operands)
             f.store(result, f.offset(p["result"], number), mask)
 
-        (_apply_to_tile if is_tile else apply_to_row)(f, p["width"], complete)
-    if is_tile and has_extras():
+        (_apply_to_tile if is_tile and not is_map else apply_to_row)(f, p["width"], complete)
+    if is_tile and not is_map and has_extras():
         _complete_extras(f, expression, pointers, scalars)
     return compile_function(f)
 
@@ -426,6 +431,6 @@ def _apply_to_tile(f: Function, width: Value, function: Callable[[Value, Value |
 
 
 @functools.cache
-def get_epilogue_address(expression: Expression, is_tile: bool = False) -> int:
+def get_epilogue_address(expression: Expression, is_tile: bool = False, is_map: bool = False) -> int:
     """Return the address of the code of an epilogue."""
-    return compile_epilogue(expression, is_tile).address
+    return compile_epilogue(expression, is_tile, is_map).address

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -27,6 +27,7 @@ from irrun.fast.jit.reductions import (
     make_softmax_task,
 )
 from irrun.fast.jit.single_windows import SingleWindowConvolution, has_single_window
+from irrun.fast.jit.small_maps import SmallMapConvolution, has_small_map
 from irrun.fast.jit.tasks import Task
 from irrun.fast.jit.winograd import WinogradConvolution, choose_size, count_weights
 from irrun.fast.packing import PackedMemory
@@ -42,14 +43,16 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-_Convolution: TypeAlias = "DirectConvolution | DepthwiseConvolution | SingleWindowConvolution | WinogradConvolution"
+_Convolution: TypeAlias = (
+    "DirectConvolution | DepthwiseConvolution | SingleWindowConvolution | SmallMapConvolution | WinogradConvolution"
+)
 
 F32 = np.dtype(np.float32)
 
 #: Maximum number of shapes for which an expression keeps its task; tasks may have large tables.
 MAX_TASKS = 4
-#: The key of the convolution with one window.
-SINGLE_WINDOW = -1
+#: The keys of the convolutions with one window, and of small maps.
+SINGLE_WINDOW, SMALL_MAP = -1, -2
 
 
 class ExpressionKernel(CompiledKernel):
@@ -176,7 +179,7 @@ class ConvolutionKernel(CompiledKernel):
         self._filters = filters if self._rank == 4 else filters[:, :, :, np.newaxis]
         self._packed = PackedMemory(sys.maxsize) if packed is None else packed
         self._is_depthwise = groups > 1 and out_channels == in_channels == 1
-        #: Convolutions by the size of their tiles, 0 without Winograd's algorithm, or SINGLE_WINDOW.
+        #: Convolutions by the size of their tiles, 0 without Winograd's algorithm, or one of the keys above.
         self._convolutions: dict[int, _Convolution] = {}
         self._lock = make_lock()
         self.description = "compiled: convolution, products of blocks of padded rows"
@@ -243,11 +246,10 @@ class ConvolutionKernel(CompiledKernel):
         _, out_channels, in_channels = self._filters.shape[:3]
         if has_single_window(geometry, self._filters.shape):
             self.description = "compiled: convolution, a product with one window"
-            with self._lock:
-                if SINGLE_WINDOW not in self._convolutions:
-                    self._packed.reserve(self._filters.nbytes)
-                    self._convolutions[SINGLE_WINDOW] = SingleWindowConvolution(self._filters)
-                return self._convolutions[SINGLE_WINDOW]
+            return self._keep(SINGLE_WINDOW, SingleWindowConvolution)
+        if has_small_map(geometry, self._filters.shape):
+            self.description = "compiled: convolution, products of pixels and vectors of channels"
+            return self._keep(SMALL_MAP, SmallMapConvolution)
         size = 0 if self._is_depthwise else choose_size(geometry, in_channels, out_channels)
         with self._lock:
             if size and size not in self._convolutions:
@@ -266,6 +268,14 @@ class ConvolutionKernel(CompiledKernel):
             if size:
                 self.description = f"compiled: Winograd F({size}x{size}, 3x3), blocks of tiles"
             return self._convolutions[size]
+
+    def _keep(self, key: int, create: Callable[[Array], _Convolution]) -> _Convolution:
+        """Return the convolution with a key, created if there is none."""
+        with self._lock:
+            if key not in self._convolutions:
+                self._packed.reserve(self._filters.nbytes)
+                self._convolutions[key] = create(self._filters)
+            return self._convolutions[key]
 
     def _plan(self, data_shape: tuple[int, ...]) -> tuple[Geometry, tuple[int, ...]]:
         """Return the windows, and the shape of the result."""
