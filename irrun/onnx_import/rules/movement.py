@@ -66,13 +66,13 @@ def translate_split(node: Node) -> list[Value]:
     if lengths is not None:
         return ops("VariadicSplit", x, constant(axis), lengths, outputs=count)
     length = x.get_dimension(axis)
-    if length is None:
-        return split(x, count, axis)
-    if length % count == 0:
+    if length is None and node.has("num_outputs"):  # the last part may be smaller
+        sizes = [(get_lengths(x, axis) + (count - 1)) / count] * (count - 1)
+        return ops("VariadicSplit", x, constant(axis), concat([*sizes, integers(-1)]), outputs=count)
+    if length is None or length % count == 0:
         return split(x, count, axis)
     size = -(-length // count)
-    sizes = [size] * (count - 1) + [length - size * (count - 1)]
-    return ops("VariadicSplit", x, constant(axis), constant(sizes), outputs=count)
+    return ops("VariadicSplit", x, constant(axis), constant([size] * (count - 1) + [-1]), outputs=count)
 
 
 @translate("Reshape")
@@ -190,7 +190,7 @@ def translate_slice(node: Node) -> Value:
     if node.version < 10:
         starts, ends = integers(*node.get_ints("starts")), integers(*node.get_ints("ends"))
         count = len(node.get_ints("starts"))
-        numbers = integers(*node.get_ints("axes", range(count)))
+        numbers = integers(*node.get_ints("axes", list(range(count))))
         return op("Slice", node[0], starts, ends, integers(*[1] * count), numbers)
     x, starts, ends, axes, steps = node[0], node[1], node[2], node.get(3), node.get(4)
     if steps is None:
