@@ -21,6 +21,7 @@ from irrun.cli.bench import _print_bench
 from irrun.cli.conformance import _print_survey
 from irrun.cli.generate import _describe_speed
 from irrun.cli.map import _show_inputs
+from irrun.cli.ops import _split_sections
 from irrun.cli.tables import format_table
 from irrun.conformance.survey import Finding, OperationResult, Survey
 from irrun.distributed import MapResult, OutputArray, RowError
@@ -374,6 +375,16 @@ def test_pages_of_an_operation_are_separated_by_two_lines(capsys):
     out = call(capsys, "ops", "Gather")[1]
     assert [line.split()[0] for line in out.split("\n\n\n")] == ["Gather-1", "Gather-7", "Gather-8"]
     assert not out.startswith("\n")
+
+
+def test_sections_of_a_docstring_have_known_titles():
+    text = "Add.\n\nAs follows:\n  more\nArgs\n"
+    text += "Args:\n    x: A value:\n    y: Another.\nSpec: Add-1\nReturns:\n    The sum."
+    assert _split_sections(text) == {
+        "": "Add.\n\nAs follows:\n  more\nArgs",
+        "Args": "    x: A value:\n    y: Another.\nSpec: Add-1",
+        "Returns": "The sum.",
+    }
 
 
 # profile

@@ -319,3 +319,9 @@ def test_the_first_input_is_drawn_by_default(build):
     np.testing.assert_array_equal(
         spec.generate((2, 3), model.inputs[0], 5), spec.generate((2, 3), model.inputs[0], 5, position=0)
     )
+
+
+def test_squares_are_found():
+    from irrun.data.dimensions import _is_square
+
+    assert [n for n in range(-4, 200) if _is_square(n)] == [n * n for n in range(1, 15)]

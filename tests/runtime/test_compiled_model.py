@@ -187,6 +187,27 @@ def test_four_inputs_are_shown(count, expected, tmp_path):
     assert "x4" not in text
 
 
+@pytest.mark.parametrize(
+    ("options", "is_complete", "has_kernels", "is_compiled"),
+    [
+        ({"jit": False}, True, False, False),
+        ({"jit": True, "optimize": False}, True, False, False),
+        ({"jit": True}, False, True, True),
+        ({"jit": "auto"}, False, True, False),
+        ({"jit": "auto"}, True, True, True),
+    ],
+)
+def test_kernels_are_compiled_on_request_or_if_they_have_been(
+    options, is_complete, has_kernels, is_compiled, path, monkeypatch
+):
+    pytest.importorskip("llvmlite")
+    monkeypatch.setattr("irrun.runtime.compilation._known", {})
+    monkeypatch.setattr("irrun.runtime.compilation.ProgramKernels.are_complete", lambda self: is_complete)
+    compiled = compile_model(path, **options)
+    assert (compiled._kernels is not None, compiled._is_compiled) == (has_kernels, is_compiled)
+    assert compiled._prefetches_weights is not is_compiled
+
+
 # Outputs
 
 

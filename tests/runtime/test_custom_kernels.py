@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from ir_text import chain, layer, net, port, write
 
 import irrun
+from irrun.ir.graph import Layer
+from irrun.ops._support.operation import Operation
+from irrun.runtime.custom_kernels import guard_kernel
 
 X = np.ones((2, 3), np.float32)
 
@@ -112,3 +117,16 @@ def test_unsupported_operations_say_how_to_register_one(tmp_path):
     message = r'unsupported operations: Foo of extension \(layer 1 .*@irrun.op\("Foo", opset="extension"\)'
     with pytest.raises(irrun.UnsupportedError, match=message):
         irrun.compile_model(path)
+
+
+def test_checked_kernels_have_the_name_and_source_of_their_function():
+    """The debugger steps into the source."""
+
+    def double(x):
+        """Twice."""
+        return 2 * x
+
+    operation = Operation.from_function(double, "Double", opset="extension")
+    kernel = guard_kernel(operation, Layer(0, "d", "Double"))
+    assert inspect.unwrap(kernel) is double
+    assert (kernel.__name__, kernel.__doc__) == ("double", "Twice.")  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ import pytest
 from ir_text import chain, layer, net, port, write
 
 import irrun
+from irrun.runtime.validation import validate
 
 CONVOLUTION = 'strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0"'
 
@@ -261,3 +262,19 @@ def test_up_to_three_similar_operations_are_suggested(tmp_path):
     ((_, message),) = find(tmp_path, chain("ReduceM", data=['keep_dims="true"']))
     assert message.startswith("unsupported operation ReduceM of opset1; did you mean ")
     assert len(message.rpartition("mean ")[2].split(", ")) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (irrun.ModelError("is broken", line=7, layer="layer 1 'a'"), (7, "layer 1 'a'", "is broken")),
+        (irrun.ModelError("is broken"), (0, "", "is broken")),
+        (irrun.UnsupportedError("is unknown"), (0, "", "is unknown")),
+    ],
+)
+def test_errors_of_reading_are_findings(error, expected, tmp_path, monkeypatch):
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("irrun.runtime.validation.read_findings", fail)
+    assert validate(write(tmp_path, chain("Relu"))) == [expected]
