@@ -66,12 +66,15 @@ class CompressedWeights:
         zero_point: f32, shape [N, G] or [1, 1], or None. Columns should be contiguous.
         scale: f32, shape [N, G] or [1, 1], or None. Columns should be contiguous.
         groups: G, the number of groups in a row.
+        nibbles: The codes of u4 and i4 as they are stored, u8 of shape [N, K / 2], the first code in the low nibble; or
+            None.
     """
 
     codes: Array
     zero_point: Array | None
     scale: Array | None
     groups: int
+    nibbles: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

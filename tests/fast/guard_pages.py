@@ -12,6 +12,7 @@ import math
 import mmap
 import sys
 
+import ml_dtypes
 import numpy as np
 
 from irrun.fast.compressed import CompressedWeights
@@ -109,9 +110,12 @@ def run_kernels():
         group_normalization.GroupNormalizationKernel(3, 2, 1e-5, draw(6), draw(6))(draw(2, 6, length))
     codes = guard(np.random.default_rng(0).integers(-128, 128, (21, 96)).astype(np.int8))
     scale = guard(np.random.default_rng(0).uniform(0.5, 1, (21, 3)).astype(np.float32))
-    kernel = compressed.CompressedKernel(CompressedWeights(codes, None, scale, 3))
-    for rows in (1, 2, 9, 33):
-        kernel(draw(rows, 96))
+    nibbles = guard(np.random.default_rng(0).integers(0, 256, (21, 48)).astype(np.uint8))
+    for name, stored in (("int8", None), ("int4", nibbles), ("uint4", nibbles)):
+        dtype = getattr(ml_dtypes, name, name)
+        kernel = compressed.CompressedKernel(CompressedWeights(codes.view(dtype), None, scale, 3, stored))
+        for rows in (1, 2, 9, 33):
+            kernel(draw(rows, 96))
 
 
 def run_copies(length):

@@ -20,7 +20,7 @@ EPSILON = np.finfo(np.float32).eps
 LIMITS = {"int8": (-128, 128), "uint8": (0, 256), "int4": (-8, 8), "uint4": (0, 16)}
 
 
-def make_weights(name, shape, groups, zero_point):
+def make_weights(name, shape, groups, zero_point, has_nibbles=False):
     rng = np.random.default_rng(0)
     dtype = np.dtype(getattr(ml_dtypes, name, name))
     codes = rng.integers(*LIMITS[name], shape).astype(np.int16).astype(dtype)
@@ -31,16 +31,22 @@ def make_weights(name, shape, groups, zero_point):
         "scalar": np.float32([[3]]),
         "groups": np.asfortranarray(halves.astype(np.float32)),
     }
-    return CompressedWeights(codes, zero_points[zero_point], scale, groups)
+    nibbles = None
+    if has_nibbles:
+        low, high = np.moveaxis(codes.astype(np.int8).view(np.uint8).reshape(shape[0], -1, 2) & 15, 2, 0)
+        nibbles = low | high << np.uint8(4)
+    return CompressedWeights(codes, zero_points[zero_point], scale, groups, nibbles)
 
 
-@pytest.mark.parametrize("name", list(LIMITS))
+@pytest.mark.parametrize(
+    ("name", "has_nibbles"), [*((name, False) for name in LIMITS), ("int4", True), ("uint4", True)]
+)
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("zero_point", ["none", "scalar", "groups"])
-def test_compressed_products_agree_with_decompressed_weights(name, groups, zero_point):
+def test_compressed_products_agree_with_decompressed_weights(name, has_nibbles, groups, zero_point):
     from irrun.fast.jit.compressed import CompressedKernel, supports
 
-    weights = make_weights(name, (53, 96), groups, zero_point)
+    weights = make_weights(name, (53, 96), groups, zero_point, has_nibbles)
     assert supports(weights)
     decompressed = weights.decompress().astype(np.float64)
     # For few rows, products with codes and with the zero point are summed up apart.
@@ -68,6 +74,34 @@ def test_compressed_products_in_chunks_and_parts_agree_with_decompressed_weights
             result = run_with_threads(lambda x=x, w=weights: compressed.CompressedKernel(w)(x))
             bound = columns * EPSILON * (np.abs(x) @ (np.abs(decompressed) + 2 * 40).T)
             assert np.all(np.abs(result - x @ decompressed.T) <= bound)
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4"])
+def test_all_pairs_of_codes_are_decoded_exactly(name):
+    """Each weight is multiplied by 1, and all others by 0."""
+    from irrun.fast.jit.compressed import CompressedKernel
+
+    dtype = getattr(ml_dtypes, name)
+    nibbles = np.arange(256, dtype=np.uint8).reshape(4, 64)
+    codes = np.stack([nibbles & 15, nibbles >> 4], axis=-1).reshape(4, 128)
+    weights = CompressedWeights(codes.view(dtype), None, None, 1, nibbles)
+    kernel = CompressedKernel(weights)
+    assert kernel._matrices[0].has_nibbles
+    unit = np.eye(128, dtype=np.float32)
+    np.testing.assert_array_equal(kernel(unit).T, weights.decompress())
+    np.testing.assert_array_equal(np.concatenate([kernel(row) for row in unit]).reshape(128, 4).T, weights.decompress())
+
+
+def test_weights_of_all_kinds_are_multiplied_together():
+    from irrun.fast.jit.compressed import CompressedKernel
+
+    kinds = [(name, has_nibbles) for name in LIMITS for has_nibbles in (False, "4" in name)]
+    matrices = [make_weights(name, (21, 192), 1 + i % 3, "groups", has) for i, (name, has) in enumerate(kinds)]
+    kernel = CompressedKernel(*matrices)
+    for count in (1, 3, 40):
+        x = np.random.default_rng(count).normal(size=(count, 192)).astype(np.float32)
+        for weights, result in zip(matrices, kernel(x), strict=True):
+            np.testing.assert_array_equal(result, CompressedKernel(weights)(x))
 
 
 def test_infinite_data_has_the_results_of_the_definition():

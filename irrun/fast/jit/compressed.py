@@ -17,7 +17,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
-from irrun.fast.jit.compressed_codes import WeightAddresses, load_codes, supports
+from irrun.fast.jit.compressed_codes import WeightAddresses, get_width, load_codes, separate_pairs, supports
 from irrun.fast.jit.compressed_tiles import TileProducts
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
@@ -58,6 +58,7 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool, step: int) -> 
     f = Function("multiply_row", [*((n, "ptr") for n in pointers), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
     groups = f.emit("i64", f"sdiv i64 {p['inner']}, {p['size']}")
+    width = get_width(kind)
     totals = [f.variable(f.vector, 0.0) for _ in range(ROWS)]
     sums = [f.variable(f.vector, 0.0) for _ in range(ROWS)]
 
@@ -69,13 +70,14 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool, step: int) -> 
                 total.set(0.0)
             start = group * p["size"]
             with f.loop(start, start + p["size"], step) as first:
-                for i in range(0, step, f.lanes):
-                    data = f.load(f.offset(p["data"], first + i), f.vector)
+                for i in range(0, step, width * f.lanes):
+                    places = [f.offset(p["data"], first + i + n * f.lanes) for n in range(width)]
+                    vectors = [f.load(place, f.vector) for place in places]
                     for r, total in enumerate(sums[:count]):
                         index = (row + r) * p["inner"] + first + i
                         distance = None if i else p["inner"] * count
-                        codes = load_codes(f, kind, p["codes"], index, distance)
-                        total.set(f.multiply_add(codes, data, total.get()))
+                        for codes, data in zip(load_codes(f, kind, p["codes"], index, distance), vectors, strict=True):
+                            total.set(f.multiply_add(codes, data, total.get()))
             group_sums = f.load(f.offset(p["sums"], group * f.lanes), f.vector)
             for r in range(count):
                 value = sums[r].get()
@@ -110,13 +112,16 @@ class RowProducts:
     def __init__(self, matrices: Sequence[WeightAddresses]) -> None:
         self._matrices = matrices
         self._sizes = sorted({matrix.size for matrix in matrices})
+        self._has_nibbles = any(matrix.has_nibbles for matrix in matrices)
         parts = []
         for number, weights in enumerate(matrices):
             codes, zero_points, scales = weights.pointers
-            sums, result = make_base(1 + self._sizes.index(weights.size)), make_base(1 + len(self._sizes) + number)
-            pointers = (codes, make_base(0), sums, zero_points, scales, result)
+            sums, result = make_base(2 + self._sizes.index(weights.size)), make_base(2 + len(self._sizes) + number)
+            pointers = (codes, make_base(int(weights.has_nibbles)), sums, zero_points, scales, result)
             integers = (weights.inner, weights.size, *weights.strides)
-            step = LINE_SIZE if weights.size % LINE_SIZE == 0 else get_lanes()
+            width = get_width(weights.variant[0])
+            line = width * LINE_SIZE
+            step = line if weights.size % line == 0 else width * get_lanes()
             kernel = compile_row(*weights.variant, step)
             parts += [[Call(kernel, (*pointers, *part, *integers))] for part in _divide(weights.rows, weights.inner)]
         self._task = Task(parts)
@@ -133,7 +138,8 @@ class RowProducts:
         lanes = get_lanes()
         sums = [np.add.reduce(row.reshape(-1, size // lanes, lanes), axis=1) for size in self._sizes]
         results = [np.empty(matrix.rows, F32) for matrix in self._matrices]
-        self._task.run(*map(get_address, (row, *sums, *results)))
+        separated = separate_pairs(row[np.newaxis]) if self._has_nibbles else row
+        self._task.run(*map(get_address, (row, separated, *sums, *results)))
         return results
 
 

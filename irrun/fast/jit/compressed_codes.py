@@ -11,11 +11,14 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Operand, Value, format_float
 from irrun.fast.jit.compiler import get_lanes
 
-__all__ = ["WeightAddresses", "load_codes", "supports"]
+__all__ = ["WeightAddresses", "get_width", "load_codes", "separate_pairs", "supports"]
 
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
+
+#: Kinds of two codes in a byte -> the kind of the codes.
+NIBBLES = {"i4 nibbles": "i4", "u4 nibbles": "u4"}
 
 
 class WeightAddresses:
@@ -26,8 +29,9 @@ class WeightAddresses:
 
     Attributes:
         weights: The weights, kept in memory.
-        variant: The parameters of the compiled kernels: the kind of the codes ("i8", "u8" or "i4"), and whether
-            there are zero points and scales.
+        variant: The parameters of the compiled kernels: the kind of the codes ("i8", "u8", "i4" or one of `NIBBLES`),
+            and whether there are zero points and scales.
+        has_nibbles: Whether a byte holds two codes, so that the data needs the order of `separate_pairs`.
         rows: N.
         inner: K.
         size: The number of columns of a group.
@@ -40,11 +44,15 @@ class WeightAddresses:
         self.rows, self.inner = weights.shape
         self.size = self.inner // weights.groups
         kind = {"int8": "i8", "int4": "i4"}.get(weights.codes.dtype.name, "u8")
+        codes = weights.codes
+        self.has_nibbles = weights.nibbles is not None and self.size % (2 * get_lanes()) == 0
+        if weights.nibbles is not None and self.has_nibbles:
+            kind, codes = f"{'i4' if kind == 'i4' else 'u4'} nibbles", weights.nibbles
         self.variant = kind, weights.zero_point is not None, weights.scale is not None
         # Kernels read the groups of a row one after another.
         parameters = [None if a is None else np.ascontiguousarray(a) for a in (weights.zero_point, weights.scale)]
         self._parameters = parameters
-        self.pointers: tuple[int, ...] = tuple(0 if a is None else get_address(a) for a in (weights.codes, *parameters))
+        self.pointers: tuple[int, ...] = tuple(0 if a is None else get_address(a) for a in (codes, *parameters))
         self.strides: tuple[int, ...] = ()
         for a in parameters:
             self.strides += (0, 0) if a is None or a.size == 1 else (weights.groups, 1)
@@ -63,24 +71,72 @@ def supports(weights: CompressedWeights) -> bool:
     return is_byte and codes.flags.c_contiguous and size % get_lanes() == 0
 
 
-def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: Operand | None) -> Value:
-    """Return a vector of codes in f32, and prefetch codes further ahead.
+def get_width(kind: str) -> int:
+    """Return the number of vectors that `load_codes` loads."""
+    return 2 if kind in NIBBLES else 1
+
+
+def separate_pairs(rows: Array) -> Array:
+    """Return rows in the order in which `load_codes` loads nibbles.
+
+    Args:
+        rows: f32, shape [M, K]. Two vectors divide K.
+    """
+    lanes = get_lanes()
+    return np.ascontiguousarray(rows.reshape(len(rows), -1, lanes, 2).swapaxes(2, 3)).reshape(rows.shape)
+
+
+def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: Operand | None) -> list[Value]:
+    """Return vectors of codes in f32, and prefetch codes further ahead.
+
+    Of two vectors, the first has the codes with even numbers, in the low nibbles, and the second the others.
 
     Args:
         f: The function.
-        kind: "i8", "u8" or "i4".
+        kind: The kind of the codes; see `WeightAddresses`.
         codes: The address of all codes.
         index: The number of the first code.
         distance: How far ahead to prefetch, in codes, or None. Rows are too short for the hardware prefetcher.
     """
-    source = f.offset(codes, index, "i8")
+    width = get_width(kind)
+    source = f.offset(codes, _to_bytes(index, width), "i8")
     if distance is not None:
-        f.prefetch(f.offset(source, distance, "i8"))
+        f.prefetch(f.offset(source, _to_bytes(distance, width), "i8"))
     values = f.load(source, f.integers(8))
-    wide = f.convert("sext" if kind == "i8" else "zext", values, f.integers())
-    if kind == "i4":  # of 0 to 15
-        if f.lanes == 16:  # AVX-512 looks the values up
-            table = ", ".join(f"float {format_float((i ^ 8) - 8)}" for i in range(16))
-            return f.call("llvm.x86.avx512.permvar.sf.512", f.vector, Value(f, f.vector, f"<{table}>"), wide)
-        wide = (wide ^ 8) - 8
-    return f.convert("sitofp", wide, f.vector)
+    own = NIBBLES.get(kind, kind)
+    if width == 1:
+        wide = f.convert("sext" if kind == "i8" else "zext", values, f.integers())
+        return [_decode_nibbles(f, wide) if kind == "i4" else f.convert("sitofp", wide, f.vector)]
+    if f.lanes == 16:  # AVX-512 looks up the low four bits
+        wide = f.convert("zext", values, f.integers())
+        return [_look_up(f, own, vector) for vector in (wide, wide >> 4)]
+    if own == "u4":
+        wide = f.convert("zext", values, f.integers())
+        parts = [wide & 15, wide >> 4]
+    else:
+        wide = f.convert("sext", values, f.integers())
+        parts = [_shift_signed(f, wide << 28, 28), _shift_signed(f, wide, 4)]
+    return [f.convert("sitofp", part, f.vector) for part in parts]
+
+
+def _to_bytes(number: Operand, width: int) -> Operand:
+    """Return the number of bytes of some codes."""
+    if width == 1:
+        return number
+    return number >> 1 if isinstance(number, Value) else number // 2
+
+
+def _decode_nibbles(f: Function, codes: Value) -> Value:
+    """Return codes of i4, which are stored as 0 to 15, in f32."""
+    return _look_up(f, "i4", codes) if f.lanes == 16 else f.convert("sitofp", (codes ^ 8) - 8, f.vector)
+
+
+def _look_up(f: Function, kind: str, codes: Value) -> Value:
+    """Return the values of the low four bits of 16 codes."""
+    table = ", ".join(f"float {format_float((i ^ 8) - 8 if kind == 'i4' else i)}" for i in range(16))
+    return f.call("llvm.x86.avx512.permvar.sf.512", f.vector, Value(f, f.vector, f"<{table}>"), codes)
+
+
+def _shift_signed(f: Function, value: Value, count: int) -> Value:
+    """Return integers shifted right, with copies of the sign."""
+    return f.emit(value.type, f"ashr {value.type} {value}, {f.coerce(count, value.type)}")

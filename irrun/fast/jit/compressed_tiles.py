@@ -16,7 +16,7 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import keep_binding
 from irrun.fast.jit.code import Function, Value, Variable
 from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
-from irrun.fast.jit.compressed_codes import WeightAddresses, load_codes
+from irrun.fast.jit.compressed_codes import WeightAddresses, get_width, load_codes, separate_pairs
 from irrun.fast.jit.products import compile_packing
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, align_size, make_base
 
@@ -106,13 +106,14 @@ def _decompress(
                 parameters.append(f.splat(f.load(f.offset(pointer, index)), f.vector) if exists else None)
             zero_point, scale = parameters
             left, right = f.max(group * p["size"], column), f.min((group + 1) * p["size"], end)
-            with f.loop(left, right, f.lanes) as k:
-                value = load_codes(f, kind, p["codes"], start + k, p["inner"] * CHUNK_ROWS)
-                if zero_point is not None:
-                    value = value - zero_point
-                if scale is not None:
-                    value = value * scale
-                f.store(value, f.offset(target, k - column))
+            with f.loop(left, right, get_width(kind) * f.lanes) as k:
+                values = load_codes(f, kind, p["codes"], start + k, p["inner"] * CHUNK_ROWS)
+                for i, value in enumerate(values):
+                    if zero_point is not None:
+                        value = value - zero_point
+                    if scale is not None:
+                        value = value * scale
+                    f.store(value, f.offset(target, k - column + i * f.lanes))
 
 
 def _multiply(
@@ -164,6 +165,8 @@ class TileProducts:
     def __init__(self, matrices: Sequence[WeightAddresses]) -> None:
         self._matrices = matrices
         self._inner = matrices[0].inner
+        #: Whether the weights need the data in its own order, and in the order of nibbles.
+        self._orders = tuple(any(m.has_nibbles == order for m in matrices) for order in (False, True))
         self._tasks: dict[int, tuple[Task, Task]] = {}
         for matrix in matrices:
             compile_tiles(*matrix.variant)
@@ -190,10 +193,12 @@ class TileProducts:
         if tasks is None:
             tasks = self._make_packing(count), self._make_products(count)
             keep_binding(self._tasks, count, tasks, MAX_TASKS)
-        packed = np.empty(self._inner * (count + -count % get_lanes()), F32)
-        source = get_address(packed)
-        tasks[0].run(get_address(rows), source)
-        tasks[1].run(source, *map(get_address, results))
+        panels = [np.empty(self._inner * (count + -count % get_lanes()) * needed, F32) for needed in self._orders]
+        for has_nibbles, panel in enumerate(panels):
+            if self._orders[has_nibbles]:
+                source = separate_pairs(rows) if has_nibbles else rows
+                tasks[0].run(get_address(source), get_address(panel))
+        tasks[1].run(*map(get_address, (*panels, *results)))
 
     def _make_packing(self, count: int) -> Task:
         """Return the task that copies rows into transposed panels; the last panel may have fewer vectors."""
@@ -217,7 +222,8 @@ class TileProducts:
             part_count = max(1, min(MAX_PARTS, weights.rows * weights.inner * padded // MIN_PART_WORK))
             step = -(-weights.rows // part_count)
             step += -step % CHUNK_ROWS
-            pointers = (codes, make_base(0), zero_points, scales, SCRATCH, SCRATCH.move(sums), make_base(1 + number))
+            data, result = make_base(int(weights.has_nibbles)), make_base(2 + number)
+            pointers = (codes, data, zero_points, scales, SCRATCH, SCRATCH.move(sums), result)
             for first in range(0, weights.rows, step):
                 integers = (first, min(first + step, weights.rows), weights.inner, weights.rows, weights.size)
                 parts.append([Call(kernel, (*pointers, *integers, *weights.strides, count))])

@@ -228,7 +228,10 @@ class _Finder:
         codes = self.parse_codes(slot)
         if codes is None:
             return None
-        return _make_weights(codes, zero_point, scale, shape)
+        weights = _make_weights(codes, zero_point, scale, shape)
+        if weights is not None and weights.shape[1] % 2 == 0:
+            weights.nibbles = self.find_nibbles(self.producers[slot].inputs[0], weights.shape)
+        return weights
 
     def skip_identity(self, slot: int) -> int:
         """Return the input of a Convert from f32 to f32, or the slot itself."""
@@ -262,6 +265,14 @@ class _Finder:
         if codes.dtype == np.float16 and not has_only_finite_values(codes):
             return None
         return codes
+
+    def find_nibbles(self, slot: int, shape: tuple[int, int]) -> Array | None:
+        """Return the codes of a constant of u4 or i4 as they are stored, shape [N, K / 2]."""
+        layer = self.program.constant_layers.get(slot)
+        constant = None if layer is None else layer.constant
+        if constant is None or constant.data is None or constant.element_type.name not in ("i4", "u4"):
+            return None
+        return np.frombuffer(constant.data, np.uint8, constant.size).reshape(shape[0], shape[1] // 2)
 
     def compute_constant(self, slot: int) -> Array | None:
         """Return a zero point or a scale, which may be converted or reshaped."""
