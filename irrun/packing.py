@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ElementType
+from irrun.forks import make_lock
 from irrun.threads import run_parallel
 
-__all__ = ["pack", "unpack"]
+__all__ = ["PostponedNibbles", "pack", "unpack", "unpack_nibbles"]
 
 Array = np.ndarray[Any, Any]
 
@@ -119,9 +120,42 @@ def _join_fields(codes: Array, shifts: Sequence[int]) -> Array:
     return np.asarray(np.bitwise_or.reduce(fields << np.array(shifts, np.uint8), axis=-1))
 
 
-def _split_nibbles(raw: Array) -> Array:
-    """Split each byte into two nibbles, the low one first, several times as fast as `_split_bytes`."""
-    pairs = np.empty(raw.size, "<u2")
+class PostponedNibbles:
+    """Elements of u4 or i4 that are unpacked when they are needed. Until then, they take no memory.
+
+    Args:
+        element_type: u4 or i4.
+        buffer: Their bytes.
+        shape: Their shape.
+
+    Attributes:
+        array: The elements, not writable. Their values are undefined until `fill` is called.
+    """
+
+    def __init__(self, element_type: ElementType, buffer: Any, shape: Sequence[int]) -> None:
+        count = math.prod(shape)
+        self._raw: Array | None = _view_bytes(buffer)[: element_type.get_byte_size(count)]
+        self._codes = np.empty(2 * self._raw.size, np.uint8)
+        self._lock = make_lock()
+        self.array: Array = self._codes[:count].view(element_type.dtype).reshape(shape)
+        self.array.flags.writeable = False
+
+    def fill(self) -> None:
+        """Unpack the elements, unless they are."""
+        with self._lock:
+            if self._raw is not None:
+                unpack_nibbles(self._raw, self._codes)
+                self._raw = None
+
+
+def unpack_nibbles(raw: Array, out: Array | None = None) -> Array:
+    """Return the codes of bytes with two nibbles each, the low one first.
+
+    Args:
+        raw: u8, shape [N].
+        out: Where to store them: u8, shape [2 N], contiguous.
+    """
+    pairs = np.empty(raw.size, "<u2") if out is None else out.view("<u2")
 
     def split_part(part: int) -> None:
         for start in range(part * PART_SIZE, min((part + 1) * PART_SIZE, raw.size), BLOCK_SIZE):
@@ -164,7 +198,7 @@ _UNPACKERS: dict[str, Callable[[Array], Array]] = {
     "u2": lambda raw: _split_bytes(raw, _PAIRS_FROM_LOW),
     "u3": lambda raw: _split_groups(raw, _PAIRS, _BITS),
     "u6": lambda raw: _split_groups(raw, _NIBBLES, _PAIRS),
-    **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), _split_nibbles),
+    **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), unpack_nibbles),
 }
 _PACKERS: dict[str, Callable[[Array], Array]] = {
     "u1": np.packbits,

@@ -19,6 +19,7 @@ from irrun.fast.panels import multiply_in_blocks
 from irrun.fast.scratch import reserve
 from irrun.limits import check_allocation
 from irrun.ops._support.conversion import convert
+from irrun.packing import unpack_nibbles
 from irrun.threads import count_parts, map_parallel, run_parallel
 
 __all__ = [
@@ -105,12 +106,20 @@ class CompressedWeights:
             rows: A slice, or an array of valid indices.
             out: f32, shape [number of rows, K], contiguous.
         """
-        decode(self.codes[rows], out)
+        decode(self._read_codes(rows), out)
         grouped = out.reshape(out.shape[0], self.groups, out.shape[1] // self.groups)
         if self.zero_point is not None:
             grouped -= _select_rows(self.zero_point, rows)[:, :, np.newaxis]
         if self.scale is not None:
             grouped *= _select_rows(self.scale, rows)[:, :, np.newaxis]
+
+    def _read_codes(self, rows: Any) -> Array:
+        """Return the codes of some rows; those of indices from their stored form, if there is one."""
+        if self.nibbles is None or isinstance(rows, slice):
+            return self.codes[rows]
+        stored = self.nibbles[rows]
+        codes: Array = unpack_nibbles(stored.reshape(-1)).view(self.codes.dtype)
+        return codes.reshape(len(stored), -1)
 
 
 def _select_rows(x: Array, rows: Any) -> Array:

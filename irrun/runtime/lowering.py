@@ -24,6 +24,7 @@ from irrun.ops._support.context import (
     OutputDescription,
 )
 from irrun.ops._support.operation import Operation
+from irrun.packing import PostponedNibbles
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
 __all__ = ["find_unsupported", "lower", "make_unsupported_error"]
@@ -36,14 +37,17 @@ OperationFinder = Callable[[str, str], Operation | None]
 OVERLAP_FACTOR = 8
 #: Bytes of such constants that are always allowed.
 OVERLAP_ALLOWANCE = 1 << 20
+#: Minimum size of a constant that is not unpacked yet, in bytes.
+MIN_POSTPONED_BYTES = 1 << 16
 
 
-def lower(model: Model, operations: Sequence[Operation] = ()) -> Program:
+def lower(model: Model, operations: Sequence[Operation] = (), postpones: bool = False) -> Program:
     """Lower a model, with its bodies.
 
     Args:
         model: The model.
         operations: Operations that take precedence over registered ones.
+        postpones: Whether large constants of u4 and i4 are not unpacked yet; see `Program.postponed`.
 
     Raises:
         UnsupportedError: The model has unsupported operations; the message lists all of them.
@@ -55,7 +59,7 @@ def lower(model: Model, operations: Sequence[Operation] = ()) -> Program:
     try:
         # Layers of the same type and version share an operation, which is looked up once.
         find = functools.cache(functools.partial(registry.find, operations=operations))
-        return _GraphLowering(model.graph, _ConstantPool(model), find).lower()
+        return _GraphLowering(model.graph, _ConstantPool(model, postpones), find).lower()
     except IrrunError as failure:
         failure.path = failure.path or model.path
         raise
@@ -105,8 +109,11 @@ class _ConstantPool:
     limited to a multiple of the size of the weights.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, postpones: bool) -> None:
         self.weights = model.weights
+        self.postpones = postpones
+        #: Constants that are not unpacked yet, by the identity of their arrays.
+        self.postponed: dict[int, PostponedNibbles] = {}
         self.arrays: dict[tuple[int, str, tuple[int, ...]], Array] = {}
         self.remaining = OVERLAP_ALLOWANCE + OVERLAP_FACTOR * len(model.weights)
         self.unreleased = 0
@@ -136,6 +143,12 @@ class _ConstantPool:
                         f"constants overlap: they take more than {OVERLAP_FACTOR} times the {len(self.weights)} bytes "
                         "of the weights"
                     )
+            is_large = constant.size >= MIN_POSTPONED_BYTES and constant.element_type.name in ("i4", "u4")
+            if self.postpones and is_large and constant.data is not None:
+                postponed = PostponedNibbles(constant.element_type, constant.data, constant.shape)
+                self.arrays[key] = postponed.array
+                self.postponed[id(postponed.array)] = postponed
+                return self.arrays[key]
             self.arrays[key] = constant.to_array()
             if constant.element_type.is_packed:
                 self.release_originals(constant.size)
@@ -163,6 +176,7 @@ class _GraphLowering:
         }
         self.consumed = set(self.sources.values())
         self.constant_layers: dict[int, Layer] = {}
+        self.postponed: dict[int, PostponedNibbles] = {}
 
     def lower(self) -> Program:
         instructions = []
@@ -193,6 +207,7 @@ class _GraphLowering:
             parameter_layers=parameters,
             result_layers=results,
             constant_layers=self.constant_layers,
+            postponed=self.postponed,
         )
         program.free_after_last_use()
         return program
@@ -229,7 +244,10 @@ class _GraphLowering:
         self.check_single_output(layer)
         (slot, *_) = self.add_outputs(layer)
         self.constant_layers[slot] = layer
-        value = self.constants.get_array(layer).view()
+        array = self.constants.get_array(layer)
+        if id(array) in self.constants.postponed:
+            self.postponed[slot] = self.constants.postponed[id(array)]
+        value = array.view()
         value.flags.writeable = False
         self.initial[slot] = value
 

@@ -80,7 +80,7 @@ class PreparedModel:
         self._weights_bytes = weights_memory
         with use_threads(threads), announce(self._describe_preparation()):
             with pause_collection():
-                self._program = lower(model, operations)
+                self._program = lower(model, operations, postpones=self._is_compiled)
             change_precision(self._program, precision, keeps_output_types)
             passes.apply_passes(self._program, weights_memory, self.model.weights.release, keeps_compressed=optimize)
             with np.errstate(all="ignore"), pause_collection():
@@ -105,11 +105,16 @@ class PreparedModel:
                 if self.jit is True:
                     raise
                 self._is_compiled = False
+                self._fill_postponed()
         return self._optimize(uses_jit=False)
 
     def _compile_program(self) -> Program:
         """Return the program with compiled kernels, and note that they have been compiled."""
         program = self._optimize(uses_jit=True)
+        if self._has_postponed():
+            from irrun.runtime.postponed_constants import fill_used
+
+            fill_used(self._program, program)
         if self._kernels is not None:
             self._kernels.set_complete(program)
         return program
@@ -126,8 +131,18 @@ class PreparedModel:
         )
         return passes.optimize(self._program, resources)
 
+    def _has_postponed(self) -> bool:
+        return any(current.postponed for current in self._program.walk_programs())
+
+    def _fill_postponed(self) -> None:
+        if self._has_postponed():
+            from irrun.runtime.postponed_constants import fill_postponed
+
+            fill_postponed(self._program)
+
     def _get_plain_program(self) -> Program:
         """Return the program of a run with observers."""
+        self._fill_postponed()
         if self._program.unaligned:
             from irrun.runtime.passes.constant_alignment import align_postponed_constants
 

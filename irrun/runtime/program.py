@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from irrun.fast.compressed import CompressedWeights
+    from irrun.packing import PostponedNibbles
 
 __all__ = ["ABSENT", "BodyProgram", "Instruction", "Program", "Refusal"]
 
@@ -127,6 +128,8 @@ class Program:
         result_layers: The Results.
         constant_layers: For each slot that holds a constant, the layer that produced it.
         unaligned: Slots of weights that are copied when they are used again: see the pass `constant_alignment`.
+        postponed: Constants that are not unpacked yet, by their slots: codes of weights that compiled kernels read as
+            they are stored. `irrun.runtime.postponed_constants` unpacks them.
         compressed: Weights that are not folded, by the slot of their values: see the pass `compressed_weights`.
         computed_types: The types of arrays that are replaced by others: see the pass `precision`.
         invariant_count: In the body of a loop, the number of leading instructions that run in the first iteration
@@ -145,6 +148,7 @@ class Program:
     result_layers: list[Layer]
     constant_layers: dict[int, Layer] = field(default_factory=dict)
     unaligned: set[int] = field(default_factory=set)
+    postponed: dict[int, PostponedNibbles] = field(default_factory=dict)
     compressed: dict[int, CompressedWeights] = field(default_factory=dict)
     computed_types: dict[np.dtype[Any], np.dtype[Any]] = field(default_factory=dict)
     invariant_count: int = 0

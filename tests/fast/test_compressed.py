@@ -12,6 +12,7 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.arranged_weights import multiply_by_arranged_weights
 from irrun.fast.compressed import CompressedWeights, decode, gather_rows, multiply_by_weights
 from irrun.ops._support.conversion import convert
+from irrun.packing import PostponedNibbles
 from irrun.runtime import lowering
 from irrun.runtime.passes import compressed_weights
 from irrun.threads import use_threads
@@ -351,3 +352,111 @@ def test_memory_of_packed_constants_is_released_when_a_model_is_lowered(tmp_path
     monkeypatch.setattr(type(model.weights), "release", lambda _: calls.append(name))
     lowering.lower(model)
     assert bool(calls) == is_released
+
+
+@pytest.fixture
+def filled(monkeypatch):
+    """Postpone small constants too, with wrong values until they are filled; return the shapes that are filled."""
+    pytest.importorskip("llvmlite")
+    monkeypatch.setattr(lowering, "MIN_POSTPONED_BYTES", 0)
+    shapes = []
+    create, fill = PostponedNibbles.__init__, PostponedNibbles.fill
+
+    def create_wrong(self, *arguments):
+        create(self, *arguments)
+        self._codes[:] = 3
+
+    def fill_once(self):
+        if self._raw is not None:
+            shapes.append(self.array.shape)
+        fill(self)
+
+    monkeypatch.setattr(PostponedNibbles, "__init__", create_wrong)
+    monkeypatch.setattr(PostponedNibbles, "fill", fill_once)
+    return shapes
+
+
+def make_packed_weights(name, groups):
+    """Decompress weights with zero points of u4, and return them and their codes in f32."""
+    shape = (ROWS, groups, COLUMNS // groups)
+    codes = o.convert(make_constant(shape, name), "f32")
+    centered = o.subtract(codes, o.convert(make_constant((ROWS, groups, 1), "u4"), "f32"))
+    scaled = o.multiply(centered, draw_f32(ROWS, groups, 1))
+    return o.reshape(scaled, o.constant(np.array([ROWS, COLUMNS])), False), codes
+
+
+def compare_with_plain(compiled, path, inputs, **options):
+    expected = irrun.compile_model(path, optimize=False)(inputs).to_tuple()
+    for actual, values in zip(compiled(inputs, **options).to_tuple(), expected, strict=True):
+        np.testing.assert_allclose(actual, values, rtol=1e-5, atol=2e-5 * np.abs(values).max())
+
+
+@pytest.mark.parametrize("name", ["u4", "i4"])
+@pytest.mark.parametrize("groups", [1, GROUPS, COLUMNS // 16])
+@pytest.mark.parametrize("product", [False, True])
+def test_stored_codes_are_unpacked_for_observers_only(tmp_path, filled, name, groups, product):
+    """Groups of 16 columns are too short for two vectors of AVX-512, and are unpacked at once."""
+    weights, _ = make_packed_weights(name, groups)
+    path = save_model(tmp_path / "model.xml", weights, embedding=True, product=product)
+    compiled = irrun.compile_model(path, jit=True)
+    assert filled.pop(0) == (ROWS, groups, 1)
+    assert not filled or groups == COLUMNS // 16
+    inputs = {"ids": np.array([[0, 5, -1], [ROWS - 1, 5, 7]])}
+    if product:
+        inputs["x"] = RNG.normal(size=(1, 11, COLUMNS)).astype(F32)
+    for count in (11, 2, 1):
+        compare_with_plain(compiled, path, {k: v[:, :count] if k == "x" else v for k, v in inputs.items()})
+    assert not filled or groups == COLUMNS // 16
+    compare_with_plain(compiled, path, inputs, observers=[lambda *_: None])
+    assert filled == [(ROWS, groups, COLUMNS // groups)]
+    compare_with_plain(compiled, path, inputs)
+
+
+def test_stored_codes_with_other_consumers_are_unpacked(tmp_path, filled):
+    x = o.parameter([-1, -1, COLUMNS], F32)
+    for consume in (lambda w, _: o.reduce_sum(w, o.constant(np.array([0]))), lambda _, c: c, lambda _, c: o.relu(c)):
+        weights, codes = make_packed_weights("i4", GROUPS)
+        results = [o.matmul(x, weights, False, True), consume(weights, codes)]
+        ov.serialize(ov.Model([o.result(r) for r in results], [x]), tmp_path / "model.xml")
+        compiled = irrun.compile_model(tmp_path / "model.xml", jit=True)
+        compare_with_plain(compiled, tmp_path / "model.xml", RNG.normal(size=(1, 2, COLUMNS)).astype(F32))
+
+
+@pytest.mark.falls_back
+def test_stored_codes_are_unpacked_for_plain_kernels(tmp_path, filled, monkeypatch):
+    from irrun.fast.errors import NoKernelError
+    from irrun.fast.jit.compressed import CompressedKernel
+
+    def refuse(self, data):
+        raise NoKernelError("refused")
+
+    path = save_model(tmp_path / "model.xml", make_packed_weights("i4", GROUPS)[0])
+    compiled = irrun.compile_model(path, jit=True)
+    filled.clear()
+    monkeypatch.setattr(CompressedKernel, "__call__", refuse)
+    compare_with_plain(compiled, path, RNG.normal(size=(1, 2, COLUMNS)).astype(F32))
+    assert filled == [(ROWS, GROUPS, GROUP_SIZE)]
+
+
+def test_products_that_are_not_compiled_read_unpacked_codes(tmp_path, filled, monkeypatch):
+    from irrun.fast.jit import compressed
+
+    monkeypatch.setattr(compressed, "supports", lambda weights: False)
+    path = save_model(tmp_path / "model.xml", make_packed_weights("u4", GROUPS)[0], embedding=True)
+    compiled = irrun.compile_model(path, jit=True)
+    inputs = {"x": RNG.normal(size=(1, 2, COLUMNS)).astype(F32), "ids": np.array([[3]])}
+    compare_with_plain(compiled, path, inputs)
+
+
+def test_models_without_compiled_kernels_read_unpacked_codes(tmp_path, filled, monkeypatch):
+    from irrun.runtime import prepared_model
+
+    def fail(self):
+        raise RuntimeError
+
+    path = save_model(tmp_path / "model.xml", make_packed_weights("u4", GROUPS)[0])
+    inputs = RNG.normal(size=(1, 2, COLUMNS)).astype(F32)
+    for jit in (False, True):
+        compare_with_plain(irrun.compile_model(path, jit=jit), path, inputs)
+    monkeypatch.setattr(prepared_model.PreparedModel, "_compile_program", fail)
+    compare_with_plain(irrun.compile_model(path, jit="auto"), path, inputs)

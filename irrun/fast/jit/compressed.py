@@ -168,6 +168,11 @@ class CompressedKernel(CompiledKernel):
         self._elements = sum(matrix.rows for matrix in self._matrices)
         self._multiply_row, self._multiply_rows = RowProducts(self._matrices), TileProducts(self._matrices)
 
+    @property
+    def unpacked_codes(self) -> list[Array]:
+        """The codes that are not read as they are stored."""
+        return [m.weights.codes for m in self._matrices if not m.has_nibbles]
+
     def __call__(self, data: Array) -> Array | tuple[Array, ...]:
         """Compute `data @ weights.T` for all weights."""
         if data.dtype != F32 or not data.size or not data.ndim or data.shape[-1] != self._inner:

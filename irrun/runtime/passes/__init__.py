@@ -50,6 +50,10 @@ def apply_passes(
     upcast_decompression(program)
     if keeps_compressed:
         find_compressed_weights(program)
+    if any(current.postponed for current in program.walk_programs()):
+        from irrun.runtime.postponed_constants import fill_others
+
+        fill_others(program)
     fold_constants(program, budget)
     decompress_weights(program, budget)
     align_constants(program, budget, postpones=keeps_compressed)

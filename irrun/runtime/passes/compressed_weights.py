@@ -142,7 +142,13 @@ def _bind_constants(program: Program, instruction: Instruction) -> Instruction:
     if not all(slot in program.constant_layers for slot in instruction.inputs):
         return instruction
     arguments = [program.initial[slot] for slot in instruction.inputs]
-    return replace(instruction, kernel=functools.partial(instruction.kernel, *arguments), inputs=())
+    kernel = functools.partial(instruction.kernel, *arguments)
+    postponed = [program.postponed[slot] for slot in instruction.inputs if slot in program.postponed]
+    if postponed:
+        from irrun.runtime.postponed_constants import fill_and_call
+
+        kernel = functools.partial(fill_and_call, postponed, kernel)
+    return replace(instruction, kernel=kernel, inputs=())
 
 
 def _is_consumer(program: Program, instruction: Instruction, slot: int) -> bool:
@@ -276,6 +282,8 @@ class _Finder:
 
     def compute_constant(self, slot: int) -> Array | None:
         """Return a zero point or a scale, which may be converted or reshaped."""
+        if slot in self.program.postponed:
+            self.program.postponed.pop(slot).fill()
         value = self.view.get_constant(slot)
         if value is not None:
             return value
