@@ -118,8 +118,8 @@ class CompressedWeights:
         if self.nibbles is None or isinstance(rows, slice):
             return self.codes[rows]
         stored = self.nibbles[rows]
-        codes: Array = unpack_nibbles(stored.reshape(-1)).view(self.codes.dtype)
-        return codes.reshape(len(stored), -1)
+        codes: Array = unpack_nibbles(stored.reshape(-1)).reshape(len(stored), -1)
+        return codes.view(self.codes.dtype)
 
 
 def _select_rows(x: Array, rows: Any) -> Array:
