@@ -116,10 +116,9 @@ class CompressedWeights:
     def _read_codes(self, rows: Any) -> Array:
         """Return the codes of some rows; those of indices from their stored form, if there is one."""
         if self.nibbles is None or isinstance(rows, slice):
-            return self.codes[rows]
+            return np.asarray(self.codes[rows])
         stored = self.nibbles[rows]
-        codes: Array = unpack_nibbles(stored.reshape(-1)).reshape(len(stored), -1)
-        return codes.view(self.codes.dtype)
+        return np.asarray(unpack_nibbles(stored.reshape(-1)).reshape(len(stored), -1).view(self.codes.dtype))
 
 
 def _select_rows(x: Array, rows: Any) -> Array:

@@ -83,8 +83,8 @@ def separate_pairs(rows: Array) -> Array:
         rows: f32, shape [M, K]. Two vectors divide K.
     """
     lanes = get_lanes()
-    separated: Array = np.ascontiguousarray(rows.reshape(len(rows), -1, lanes, 2).swapaxes(2, 3))
-    return separated.reshape(rows.shape)
+    pairs = rows.reshape(len(rows), -1, lanes, 2)
+    return np.ascontiguousarray(pairs.swapaxes(2, 3)).reshape(*rows.shape)
 
 
 def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: Operand | None) -> list[Value]:
