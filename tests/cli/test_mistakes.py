@@ -69,6 +69,10 @@ def test_names_of_the_graph_itself_are_suggested_first(loop, model, capsys):
     assert "unknown value 'itt'; did you mean it?" in call(capsys, loop, "-i", "ones", "--show", "itt")[2]
     assert "unknown value 'laier1'; did you mean layer1" in call(capsys, model, "-i", "ones", "--show", "laier1")[2]
     assert call(capsys, model, "-i", "ones", "--show", "zzz")[2] == "irrun: unknown value 'zzz'\n"
+    loop.write_text(loop.read_text().replace('name="it"', 'name="layer10"'))
+    message = "unknown value 'layer1'; did you mean layer10[0]/layer1?"  # which has exactly this name
+    assert message in call(capsys, loop, "-i", "ones", "--show", "layer1")[2]
+    assert "unknown value 'layer11'; did you mean layer10, " in call(capsys, loop, "-i", "ones", "--show", "layer11")[2]
 
 
 @pytest.mark.parametrize(
