@@ -393,3 +393,29 @@ def test_results_are_written_in_place_unless_their_number_is_unknown():
     assert (loop._collected, loop._copied) == (set(), {11})
     loop = bind_loop([DATA, STATE], body._replace(outputs=(OutputDescription(-1, 0, axis=0), OutputDescription(0, 0))))
     assert (loop._collected, loop._copied) == (set(), set())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "places"),
+    [((64, 64), 256), ((4096, 64), 128), ((1 << 18, 1 << 18), 2), ((1 << 17, 1 << 17), 4), ((1 << 20, 64), 2)],
+)
+def test_results_of_several_iterations_are_kept_until_the_condition_is_checked(sizes, places):
+    loop = make_loop_with_condition(lay_out(1, dtype=BOOL), dict(zip((11, 12), sizes, strict=True)))
+    _BoundLoop._add_places(loop)
+    assert loop._places == {11: (sizes[0], places), 12: (sizes[1], places)}
+
+
+@pytest.mark.parametrize("layout", [lay_out(dtype=I32), lay_out(2, dtype=BOOL), lay_out(1)])
+def test_conditions_of_other_types_and_sizes_are_refused(layout):
+    with refuses("the execution condition is not a boolean"):
+        _BoundLoop._add_places(make_loop_with_condition(layout, {11: 64}))
+
+
+def make_loop_with_condition(layout, sizes):
+    """Return what a loop knows about its results, the first of which is its execution condition."""
+    return SimpleNamespace(
+        _plan=SimpleNamespace(results={11: layout, 12: lay_out(3)}),
+        _own=SimpleNamespace(results=(11, 12)),
+        _condition=0,
+        _places={slot: (size, 2) for slot, size in sizes.items()},
+    )

@@ -54,6 +54,21 @@ def test_views_of_any_strides_have_the_bits_of_contiguous_data():
         np.testing.assert_array_equal(run_with_threads(lambda data=data: kernel(data)), expected)
 
 
+def test_strides_of_single_elements_do_not_matter():
+    from irrun.fast.jit.column_softmax import ColumnSoftmaxKernel
+
+    x = draw((2, 3, 1, 4, 1, 40))
+    expected = ColumnSoftmaxKernel(6, 1)(x)
+    strides = list(x.strides)
+    for axis in (2, 4):
+        for stride in (4, 7 * 4, 400 * 4):
+            strides[axis] = stride
+            data = np.lib.stride_tricks.as_strided(x, x.shape, strides)
+            np.testing.assert_array_equal(ColumnSoftmaxKernel(6, 1)(data), expected)
+    separate = np.repeat(x, 2, 3)[:, :, :, ::2]  # rows at a distance
+    np.testing.assert_array_equal(ColumnSoftmaxKernel(6, 1)(separate), expected)
+
+
 def test_special_values_are_those_of_the_definition():
     from irrun.fast.jit.column_softmax import ColumnSoftmaxKernel
 
