@@ -1,0 +1,302 @@
+"""How compiled kernels divide their work into parts, blocks, sections and memory."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from irrun.fast.jit import compiler, products, quantized_products, winograd
+from irrun.fast.jit.bindings import Binding, Layout, make_layout
+from irrun.fast.jit.codes import CodeFormat
+from irrun.fast.jit.concatenation import bind_copy
+from irrun.fast.jit.copies import RotationKernel, bind_contiguous
+from irrun.fast.jit.expressions import Step
+from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel, SoftmaxKernel
+from irrun.fast.jit.means import MeanKernel
+from irrun.fast.jit.nests import Copy, StridedLayout, make_nest
+from irrun.fast.jit.pooling import MaxPoolKernel
+from irrun.fast.jit.product_kernels import VariableProductKernel
+from irrun.fast.jit.quantized_kernels import EncodingKernel, RowEncodingKernel
+from irrun.fast.jit.sequence_plans import Block, place_blocks
+from irrun.fast.jit.tasks import align_size
+
+pytestmark = pytest.mark.usefixtures("own_kernel_cache")
+
+F32 = np.dtype(np.float32)
+ADD = (Step("Add", (0, 1)),)
+MVN = {"eps": 1e-5, "normalize_variance": True, "eps_mode": "inside_sqrt"}
+POOLING = {"kernel": [2, 2], "strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}
+WINDOWS = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+FORMAT = CodeFormat(*(np.array(x, np.float32) for x in (-1, 1, -1, 1)), 256)
+
+
+def count_parts(task):
+    return 1 + task.count_helpers(1 << 30)
+
+
+def bind(kernel, *shapes):
+    return kernel.bind([make_layout(shape) for shape in shapes])
+
+
+def make_kernel(name, rank):
+    return {
+        "expression": lambda: ExpressionKernel(rank, (Step("Relu", (0,)),), []),
+        "sum": lambda: ExpressionKernel(rank, ADD, [None]),
+        "normalization": lambda: NormalizationKernel(rank, 1, MVN, (), []),
+        "softmax": lambda: SoftmaxKernel(rank),
+        "mean": lambda: MeanKernel(rank, 1, False),
+        "pooling": lambda: MaxPoolKernel(POOLING),
+        "rotation": lambda: RotationKernel({0: 1}),
+        "depthwise": lambda: ConvolutionKernel(np.ones((8, 1, 1, 3, 3), np.float32), WINDOWS, (), []),
+        "product": lambda: VariableProductKernel((False, False), (), []),
+        "codes": lambda: EncodingKernel(FORMAT, rank, 8 if rank == 4 else 4),
+        "rows of codes": lambda: RowEncodingKernel(FORMAT, rank, 512),
+    }[name]()
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "parts"),
+    [
+        # parts of 32,768 elements, at most 16
+        ("expression", [(1, 65535)], 1),
+        ("expression", [(1, 65536)], 2),
+        ("expression", [(100, 1310)], 3),
+        ("expression", [(1, 1 << 19)], 16),
+        ("expression", [(1, 1 << 21)], 16),
+        ("sum", [(64, 1024), (64, 1)], 2),
+        ("sum", [(3, 1 << 18), (3, 1)], 15),
+        # the same, of whole rows
+        *(
+            case
+            for name in ("normalization", "softmax", "mean", "rotation")
+            for case in (
+                (name, [(2, 32767)], 1),
+                (name, [(2, 32768)], 2),
+                (name, [(2, 1 << 18)], 2),
+                (name, [(4096, 64)], 8),
+                (name, [(4096, 1024)], 16),
+            )
+        ),
+        # parts of 262,144 elements of windows, of whole channels
+        ("pooling", [(1, 4, 256, 256)], 1),
+        ("pooling", [(1, 8, 256, 256)], 2),
+        ("pooling", [(2, 4, 256, 256)], 2),
+        ("pooling", [(1, 1, 1024, 1024)], 1),
+        ("pooling", [(1, 64, 512, 512)], 16),
+        # parts of 65,536 multiplications, of whole channels
+        ("depthwise", [(1, 8, 34, 34)], 1),
+        ("depthwise", [(1, 8, 66, 66)], 4),
+        ("depthwise", [(2, 8, 66, 66)], 9),
+        ("depthwise", [(1, 8, 258, 258)], 8),
+        # parts of 524,288 multiplications, of at least 64 rows
+        ("product", [(1, 64, 64), (64, 64)], 1),
+        ("product", [(1, 64, 128), (128, 64)], 1),
+        ("product", [(1, 127, 128), (128, 128)], 1),
+        ("product", [(1, 256, 64), (64, 64)], 2),
+        ("product", [(1, 4096, 128), (128, 128)], 16),
+        ("product", [(4, 64, 64), (64, 64)], 2),
+        ("product", [(3, 64, 512), (512, 64)], 3),
+        # parts of 16,384 vectors of four channels, which may be parts of planes
+        ("codes", [(1, 8, 64, 127)], 1),
+        ("codes", [(2, 8, 64, 64)], 1),
+        ("codes", [(2, 8, 64, 128)], 2),
+        ("codes", [(1, 8, 128, 128)], 2),
+        ("codes", [(1, 4, 65536)], 4),
+        ("codes", [(1, 8, 1024, 1024)], 16),
+        # parts of 65,536 elements
+        ("rows of codes", [(255, 512)], 1),
+        ("rows of codes", [(256, 512)], 2),
+        ("rows of codes", [(1 << 13, 512)], 16),
+    ],
+)  # fmt: skip
+def test_work_is_divided_into_parts_of_the_documented_size(name, shapes, parts):
+    (task,) = bind(make_kernel(name, len(shapes[0])), *shapes).tasks
+    assert count_parts(task) == parts
+
+
+def list_parts(binding: Binding) -> int:
+    return count_parts(binding.tasks[0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "parts"),
+    [(1, 65535, 1), (1, 65536, 2), (1, 1 << 20, 8), (2, 32768, 2), (3, 1 << 20, 3), (4096, 64, 8), (4096, 15, 1)],
+)
+def test_copies_of_rows_are_divided(rows, length, parts):
+    assert list_parts(bind_copy(rows, length, 2 * length)) == parts
+
+
+@pytest.mark.parametrize(
+    ("layout", "parts"),
+    [
+        (Layout((256, 255), (4, 1024)), 1),
+        (Layout((256, 256), (4, 1024)), 2),
+        (Layout((1024, 1024), (4, 4096)), 16),
+        (Layout((3, 256, 256), (262144, 4, 1024)), 6),
+        (Layout((16, 64, 64), (16384, 4, 256)), 16),
+    ],
+)
+def test_transpositions_are_divided(layout, parts):
+    assert list_parts(bind_contiguous(layout)) == parts
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "parts"),
+    [
+        ((4, 1 << 14), (1 << 18, 8), 4),
+        ((4, (1 << 14) - 1), (1 << 18, 8), 1),
+        ((64, 1 << 14), (1 << 18, 8), 16),
+        ((1 << 16,), (8,), 1),
+        ((4, 1 << 14), (1 << 16, 4), 1),  # one axis, since all elements follow each other
+    ],
+)
+def test_functions_of_large_values_are_divided_along_their_first_axis(shape, strides, parts):
+    result = StridedLayout(shape, np.empty(shape, np.float32).strides, F32)
+    assert count_parts(make_nest(Copy(), shape, [result], [StridedLayout(shape, strides, F32)])) == parts
+
+
+def check_cover(ranges, total):
+    """Assert that ranges follow each other and cover all numbers."""
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == total
+    assert all(a < b for a, b in ranges)
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
+
+
+SIZES = [1, 7, 8, 64, 100, 127, 128, 129, 500, 1000, 4096]
+
+
+@pytest.mark.parametrize("count", SIZES)
+@pytest.mark.parametrize("inner", [1, 64, 768, 5000])
+def test_products_are_divided_into_blocks_of_rows_and_sections_of_columns(count, inner):
+    lanes = compiler.get_lanes()
+    tile = products.get_tile()[1] * lanes
+    for columns in (1, 16, 63, 64, 65, 200, 1024, 3000):
+        blocks, sections = products._divide(count, inner, columns, tile)
+        check_cover(blocks, count)
+        check_cover(sections, columns)
+        assert all(a % 8 == 0 for a, _ in blocks)
+        assert all(a % tile == 0 for a, _ in sections)
+        assert len(sections) == 1 or sections[-1][1] - sections[-1][0] > lanes
+        parts = len(blocks) * len(sections)
+        assert parts <= max(products.MAX_PARTS, len(blocks))
+        work = count * inner * columns
+        few = count * inner * columns < products.MIN_PART_WORK and inner * columns < products.MIN_PART_WEIGHTS
+        assert not few or len(sections) == 1
+        # Where there is enough work, there are as many parts as a few threads need, unless rows or columns are few.
+        wanted = min(products.FEW_PARTS, work // products.MIN_PART_WORK)
+        assert parts >= wanted or blocks[0][1] <= products.MIN_SHORT_ROWS or parts * products.MIN_SHORT_ROWS >= count
+
+
+@pytest.mark.parametrize(
+    ("count", "inner", "columns", "blocks", "sections"),
+    [
+        (1, 64, 512, 1, 1),
+        (1, 1024, 1024, 1, 16),  # parts of 65,536 weights for few rows
+        (4, 1024, 1024, 1, 4),  # parts of 1,048,576 multiplications
+        (128, 64, 64, 1, 1),
+        (256, 64, 256, 1, 4),
+        (256, 64, 128, 1, 2),
+        (4096, 64, 16, 4, 1),  # there are no more columns to divide
+        (3000, 64, 16, 2, 1),
+    ],
+)
+def test_products_have_parts_of_the_documented_size(count, inner, columns, blocks, sections):
+    found = products._divide(count, inner, columns, 16)
+    assert tuple(map(len, found)) == (blocks, sections)
+
+
+@pytest.mark.parametrize("count", SIZES)
+@pytest.mark.parametrize("inner", [4, 64, 768, 5000])
+def test_products_of_codes_are_divided(count, inner):
+    for columns, tile in itertools.product((4, 60, 64, 200, 1024), (16, 64)):
+        blocks, sections = quantized_products._divide(count, inner, columns, tile)
+        check_cover(blocks, count)
+        check_cover(sections, columns)
+        assert all(a % 8 == 0 for a, _ in blocks)
+        assert all(a % tile == 0 for a, _ in sections)
+        limit = max(128, (256 << 10) // inner)
+        assert max(b - a for a, b in blocks) < limit + 8
+        assert len(blocks) == -(-count // limit) or len(blocks) < -(-count // limit) + 1
+        work = min(count, blocks[0][1]) * inner * columns
+        assert len(sections) <= max(1, min(16 // len(blocks), -(-work // (1 << 21))))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (4, 9), (7, 30), (56, 56), (3, 200)])
+@pytest.mark.parametrize("limit", [1, 5, 16, 100, 10000])
+def test_tiles_are_divided_into_blocks(rows, columns, limit):
+    covered = np.zeros((rows, columns), int)
+    blocks = winograd._divide_tiles(rows, columns, limit)
+    for block in blocks:
+        covered[block.row : block.row + block.rows, block.column : block.column + block.columns] += 1
+        assert 0 < block.rows * block.columns <= limit
+    assert (covered == 1).all()
+    heights, widths = {block.rows for block in blocks}, {block.columns for block in blocks}
+    assert max(heights) - min(heights) <= 1
+    assert max(widths) - min(widths) <= 1
+    assert rows * columns > limit or len(blocks) == 1
+
+
+@pytest.mark.parametrize("channels", [1, 16, 17, 32, 33, 48, 64, 100, 256, 500])
+def test_panels_are_divided_into_equal_sections(channels):
+    panels = products.divide_columns(channels)
+    starts = [start for start, _ in panels]
+    lanes, vectors = compiler.get_lanes(), products.get_tile()[1]
+    total = -(-channels // lanes)
+    assert sum(width for _, width in panels) == lanes * total
+    assert all(a + n == b for (a, n), b in itertools.pairwise([*panels, (lanes * total, 0)]) for b in [b[0]])
+    assert max(width for _, width in panels) <= vectors * lanes
+    assert total == 1 or min(width for _, width in panels) > lanes
+    for count in (1, 2, 3, 4, winograd.MAX_PARTS):
+        sections = winograd._divide_panels(channels, count)
+        check_cover(sections, channels)
+        sizes = {sum(a <= start < b for start in starts) for a, b in sections}
+        assert len(sizes) == 1
+        wanted = count if count in (1, winograd.MAX_PARTS) else 2 * count
+        assert len(sections) >= min(wanted, len(starts))
+        assert count > 1 or len(sections) == 1
+
+
+def test_blocks_in_use_at_the_same_time_are_apart():
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        blocks = []
+        for _ in range(random.integers(1, 12)):
+            first = int(random.integers(0, 10))
+            blocks.append(Block(int(random.integers(1, 300)), first, first + int(random.integers(0, 5))))
+        total = place_blocks(blocks)
+        ends = []
+        for block in blocks:
+            assert block.place.base == 0
+            assert block.place.offset % 64 == 0
+            ends.append(block.place.offset + align_size(block.size))
+        assert total == max(ends)
+        for (a, end), (b, other_end) in itertools.combinations(zip(blocks, ends, strict=True), 2):
+            is_used_together = a.first <= b.last and b.first <= a.last
+            assert not is_used_together or end <= b.place.offset or other_end <= a.place.offset
+        busiest = max(sum(align_size(b.size) for b in blocks if b.first <= n <= b.last) for n in range(16))
+        assert total >= busiest
+
+
+def test_memory_of_earlier_values_is_used_again():
+    blocks = [Block(100, 0, 1), Block(300, 1, 2), Block(100, 2, 3), Block(64, 2, 2)]
+    assert place_blocks(blocks) == 128 + 320 + 64
+    assert [block.place.offset for block in blocks] == [0, 128, 0, 448]
+    exact = [Block(128, 0, 0), Block(64, 0, 5), Block(128, 1, 1)]
+    assert place_blocks(exact) == 192
+    assert [block.place.offset for block in exact] == [0, 128, 0]
+
+
+def test_members_of_a_block_use_its_memory():
+    inner, middle, outer = Block(8, 3, 4), Block(16, 5, 5), Block(64, 6, 6)
+    middle.join(outer, 32)
+    inner.join(middle, 8)
+    assert (outer.first, outer.last) == (3, 6)
+    assert inner.find_owner() == (outer, 40)
+    inner.use(9)
+    inner.use(1)
+    assert (outer.first, outer.last, middle.first, middle.last) == (1, 9, 1, 9)
