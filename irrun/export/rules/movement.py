@@ -17,7 +17,6 @@ from irrun.export.rules.helpers import (
     slice_axis,
     squeeze,
     to_axes,
-    transpose,
     unsqueeze,
     where,
 )
@@ -176,9 +175,6 @@ def export_broadcast(site: Site) -> Value:
         axes = list(range(start, start + own))
     if is_explicit and own == 0:
         return expand(data, target)
-    if axes != sorted(axes):
-        order = sorted(range(len(axes)), key=lambda i: axes[i])
-        data, axes = transpose(data, order), sorted(axes)
     missing = [i for i in range(rank) if i not in axes]
     return expand(unsqueeze(data, missing) if missing else data, target)
 
