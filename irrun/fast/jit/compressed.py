@@ -17,7 +17,15 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
-from irrun.fast.jit.compressed_codes import WeightAddresses, get_width, load_codes, separate_pairs, supports
+from irrun.fast.jit.compressed_codes import (
+    WeightAddresses,
+    get_width,
+    has_tables,
+    load_codes,
+    make_table,
+    separate_pairs,
+    supports,
+)
 from irrun.fast.jit.compressed_tiles import TileProducts
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
@@ -42,7 +50,7 @@ MIN_PART_SIZE, MAX_PARTS = 1 << 19, 16
 
 
 @cache_kernel
-def compile_row(kind: str, has_zero_point: bool, has_scale: bool, step: int) -> Kernel:
+def compile_row(kind: str, has_zero_point: bool, has_scale: bool, step: int, has_table: bool) -> Kernel:
     """Return the kernel that multiplies a row by codes [N, K].
 
     Zero points and scales have strides along rows and groups, which may be 0.
@@ -52,6 +60,7 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool, step: int) -> 
         has_zero_point: Whether there are zero points.
         has_scale: Whether there are scales.
         step: The columns that are computed together. They divide the size of a group.
+        has_table: Whether a table holds the codes minus the only zero point.
     """
     pointers = ("codes", "data", "sums", "zero_points", "scales", "result")
     integers = ("first", "last", "inner", "size", "zero_row", "zero_group", "scale_row", "scale_group")
@@ -59,6 +68,10 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool, step: int) -> 
     p = f.parameters
     groups = f.emit("i64", f"sdiv i64 {p['inner']}, {p['size']}")
     width = get_width(kind)
+    table = None
+    if has_table:
+        table = make_table(f, kind) - f.splat(f.load(p["zero_points"]), f.vector)
+        has_zero_point = False
     totals = [f.variable(f.vector, 0.0) for _ in range(ROWS)]
     sums = [f.variable(f.vector, 0.0) for _ in range(ROWS)]
 
@@ -76,12 +89,13 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool, step: int) -> 
                     for r, total in enumerate(sums[:count]):
                         index = (row + r) * p["inner"] + first + i
                         distance = None if i else p["inner"] * count
-                        for codes, data in zip(load_codes(f, kind, p["codes"], index, distance), vectors, strict=True):
+                        loaded = load_codes(f, kind, p["codes"], index, distance, table)
+                        for codes, data in zip(loaded, vectors, strict=True):
                             total.set(f.multiply_add(codes, data, total.get()))
-            group_sums = f.load(f.offset(p["sums"], group * f.lanes), f.vector)
+            group_sums = f.load(f.offset(p["sums"], group * f.lanes), f.vector) if has_zero_point else None
             for r in range(count):
                 value = sums[r].get()
-                if has_zero_point:
+                if group_sums is not None:
                     index = (row + r) * p["zero_row"] + group * p["zero_group"]
                     zero_point = f.splat(f.load(f.offset(p["zero_points"], index)), f.vector)
                     value = f.multiply_add(-zero_point, group_sums, value)
@@ -111,18 +125,21 @@ class RowProducts:
 
     def __init__(self, matrices: Sequence[WeightAddresses]) -> None:
         self._matrices = matrices
-        self._sizes = sorted({matrix.size for matrix in matrices})
+        tables = [_has_table(matrix) for matrix in matrices]
+        # The sizes of the groups whose sums are needed.
+        self._sizes = sorted({m.size for m, has in zip(matrices, tables, strict=True) if m.variant[1] and not has})
         self._has_nibbles = any(matrix.has_nibbles for matrix in matrices)
         parts = []
         for number, weights in enumerate(matrices):
             codes, zero_points, scales = weights.pointers
-            sums, result = make_base(2 + self._sizes.index(weights.size)), make_base(2 + len(self._sizes) + number)
+            sums = make_base(2 + self._sizes.index(weights.size)) if weights.size in self._sizes else 0
+            result = make_base(2 + len(self._sizes) + number)
             pointers = (codes, make_base(int(weights.has_nibbles)), sums, zero_points, scales, result)
             integers = (weights.inner, weights.size, *weights.strides)
             width = get_width(weights.variant[0])
             line = width * LINE_SIZE
-            step = line if weights.size % line == 0 else width * get_lanes()
-            kernel = compile_row(*weights.variant, step)
+            step = next((n for n in (line, LINE_SIZE) if weights.size % n == 0), width * get_lanes())
+            kernel = compile_row(*weights.variant, step, tables[number])
             parts += [[Call(kernel, (*pointers, *part, *integers))] for part in _divide(weights.rows, weights.inner)]
         self._task = Task(parts)
 
@@ -141,6 +158,11 @@ class RowProducts:
         separated = separate_pairs(row[np.newaxis]) if self._has_nibbles else row
         self._task.run(*map(get_address, (row, separated, *sums, *results)))
         return results
+
+
+def _has_table(weights: WeightAddresses) -> bool:
+    """Return whether a table can hold the codes minus the zero point."""
+    return weights.variant[1] and has_tables(weights.variant[0]) and weights.strides[:2] == (0, 0)
 
 
 @functools.cache

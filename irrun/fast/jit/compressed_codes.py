@@ -11,7 +11,7 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Operand, Value, format_float
 from irrun.fast.jit.compiler import get_lanes
 
-__all__ = ["WeightAddresses", "get_width", "load_codes", "separate_pairs", "supports"]
+__all__ = ["WeightAddresses", "get_width", "has_tables", "load_codes", "make_table", "separate_pairs", "supports"]
 
 Array = np.ndarray[Any, Any]
 
@@ -87,7 +87,9 @@ def separate_pairs(rows: Array) -> Array:
     return np.ascontiguousarray(pairs.swapaxes(2, 3)).reshape(*rows.shape)
 
 
-def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: Operand | None) -> list[Value]:
+def load_codes(
+    f: Function, kind: str, codes: Value, index: Operand, distance: Operand | None, table: Value | None = None
+) -> list[Value]:
     """Return vectors of codes in f32, and prefetch codes further ahead.
 
     Of two vectors, the first has the codes with even numbers, in the low nibbles, and the second the others.
@@ -98,6 +100,7 @@ def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: O
         codes: The address of all codes.
         index: The number of the first code.
         distance: How far ahead to prefetch, in codes, or None. Rows are too short for the hardware prefetcher.
+        table: The values of nibbles, if `has_tables` of the kind; by default the codes.
     """
     width = get_width(kind)
     source = f.offset(codes, _to_bytes(index, width), "i8")
@@ -110,7 +113,7 @@ def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: O
         return [_decode_nibbles(f, wide) if kind == "i4" else f.convert("sitofp", wide, f.vector)]
     if f.lanes == 16:  # AVX-512 looks up the low four bits
         wide = f.convert("zext", values, f.integers())
-        return [_look_up(f, own, vector) for vector in (wide, wide >> 4)]
+        return [_look_up(f, table or make_table(f, own), vector) for vector in (wide, wide >> 4)]
     if own == "u4":
         wide = f.convert("zext", values, f.integers())
         parts = [wide & 15, wide >> 4]
@@ -129,13 +132,26 @@ def _to_bytes(number: Operand, width: int) -> Operand:
 
 def _decode_nibbles(f: Function, codes: Value) -> Value:
     """Return codes of i4, which are stored as 0 to 15, in f32."""
-    return _look_up(f, "i4", codes) if f.lanes == 16 else f.convert("sitofp", (codes ^ 8) - 8, f.vector)
+    if f.lanes == 16:
+        return _look_up(f, make_table(f, "i4"), codes)
+    return f.convert("sitofp", (codes ^ 8) - 8, f.vector)
 
 
-def _look_up(f: Function, kind: str, codes: Value) -> Value:
-    """Return the values of the low four bits of 16 codes."""
-    table = ", ".join(f"float {format_float((i ^ 8) - 8 if kind == 'i4' else i)}" for i in range(16))
-    return f.call("llvm.x86.avx512.permvar.sf.512", f.vector, Value(f, f.vector, f"<{table}>"), codes)
+def has_tables(kind: str) -> bool:
+    """Return whether `load_codes` looks up the values of codes."""
+    return kind in NIBBLES and get_lanes() == 16
+
+
+def make_table(f: Function, kind: str) -> Value:
+    """Return the values of 16 codes."""
+    own = NIBBLES.get(kind, kind)
+    table = ", ".join(f"float {format_float((i ^ 8) - 8 if own == 'i4' else i)}" for i in range(16))
+    return Value(f, f.vector, f"<{table}>")
+
+
+def _look_up(f: Function, table: Value, codes: Value) -> Value:
+    """Return the elements of a table that the low four bits of 16 codes select."""
+    return f.call("llvm.x86.avx512.permvar.sf.512", f.vector, table, codes)
 
 
 def _shift_signed(f: Function, value: Value, count: int) -> Value:
