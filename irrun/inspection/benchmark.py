@@ -20,12 +20,14 @@ from irrun.inspection.peak_memory import PeakMeter, read_peak
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
 from irrun.runtime.compilation import resolve_jit
-from irrun.runtime.options import RunSettings
+from irrun.runtime.options import KernelOptions, RunSettings
 from irrun.runtime.plan import list_plan
 from irrun.threads import get_default_thread_count
 from irrun.version import __version__
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from irrun.runtime.compilation import Jit
     from irrun.runtime.compiled_model import CompiledModel
     from irrun.runtime.inputs import Inputs
@@ -54,13 +56,7 @@ def bench(
     requests: int = 1,
     against: str | None = None,
     progress: Callable[..., None] | None = None,
-    precision: str = "f32",
-    jit: Jit = None,
-    threads: int | None = None,
-    memory: int | str | None = None,
-    weights_memory: int | str | None = None,
-    timeout: float | None = None,
-    settings: RunSettings | None = None,
+    **options: Unpack[KernelOptions],
 ) -> Bench:
     """Measure how long a model takes to start and to run.
 
@@ -78,13 +74,9 @@ def bench(
         against: "openvino" to also measure OpenVINO in f32, alternating with irrun, with the same number of threads and
             requests.
         progress: Called with a description of each step, and the keywords `done`, `total` and `unit` if it has parts.
-        precision: This and the following arguments are as for `compile_model`.
-        jit: Whether kernels are compiled.
-        threads: Total number of threads of all requests.
-        memory: Memory of the values of a run.
-        weights_memory: Memory of decompressed weights.
-        timeout: Time limit of each run of irrun in seconds.
-        settings: The options from `precision` on in one object, instead of single ones.
+        options: `precision`, `jit`, `threads` of all requests together, `memory` and `weights_memory`, as for
+            `compile_model`, and `timeout`, the time limit of each run of irrun in seconds; or a `RunSettings` as
+            `settings`.
 
     Returns:
         The measurements.
@@ -97,7 +89,7 @@ def bench(
     runs = None if runs is None else check_integer("runs", runs, 1)
     seconds = None if seconds is None else check_number("seconds", seconds, 0)
     requests = check_integer("requests", requests, 1)
-    settings = settings or RunSettings(precision, threads, memory, weights_memory, jit, timeout)
+    settings = RunSettings.choose(options, compiles=True)
     threads = get_default_thread_count() if settings.threads is None else check_integer("threads", settings.threads, 1)
     check_choice("against", against, (None, "openvino"))
     if against is not None:

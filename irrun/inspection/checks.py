@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -26,7 +26,11 @@ from irrun.runtime.declaration_check import DeclarationCheck
 from irrun.runtime.index_check import IndexCheck
 from irrun.runtime.inputs import Inputs
 from irrun.runtime.observer import Observer, Scope
-from irrun.runtime.options import RunSettings
+from irrun.runtime.options import RunOptions, RunSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 __all__ = ["CheckFinding", "CheckReport", "check"]
 
@@ -135,11 +139,7 @@ def check(
     input_sets: Sequence[Inputs] = (),
     target_type: str | None = None,
     observers: Sequence[Observer] = (),
-    precision: str = "f32",
-    threads: int | None = None,
-    memory: int | str | None = None,
-    weights_memory: int | str | None = None,
-    timeout: float | None = None,
+    **options: Unpack[RunOptions],
 ) -> CheckReport:
     """Run a model and check the values of all layers, in bodies too.
 
@@ -149,11 +149,8 @@ def check(
         input_sets: The inputs of several runs, instead of `inputs`.
         target_type: "f16" or "bf16": report values that overflow or vanish in this type.
         observers: Observers that are called first.
-        precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
-        threads: Number of threads.
-        memory: Memory of the values of a run.
-        weights_memory: Memory of decompressed weights.
-        timeout: Time limit of each run in seconds.
+        options: `precision`, `threads`, `memory` and `weights_memory`, as for `compile_model`, not used for a compiled
+            model; and `timeout`, the time limit of each run in seconds; or a `RunSettings` as `settings`.
 
     Returns:
         The findings.
@@ -162,13 +159,13 @@ def check(
         InputError: The inputs do not match the model, or `target_type` is unknown.
         ExecutionError: A kernel failed, or a run exceeded its time limit.
     """
+    settings = RunSettings.choose(options)
     check_choice("target_type", target_type, (None, *TARGET_TYPES))
     observers = check_functions("observers", observers)
     input_sets = check_list("input_sets", input_sets, "a list with the inputs of each run")
     if isinstance(model, CompiledModel):
         compiled = model
     else:
-        settings = RunSettings(precision, threads, memory, weights_memory)
         compiled = settings.compile(model if isinstance(model, Model) else read_model(model), optimize=False)
     checker = _Checker(compiled.model, target_type)
     declarations = DeclarationCheck(compiled.computed_types)
@@ -176,7 +173,7 @@ def check(
     sets = list(input_sets) or [inputs]
     for arguments in sets:
         request = compiled.create_infer_request()
-        request.infer(arguments, observers=[*observers, checker, declarations, indices], timeout=timeout)
+        request.infer(arguments, observers=[*observers, checker, declarations, indices], timeout=settings.timeout)
     findings = checker.list_findings()
     table = checker.table
     findings += [

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,7 +38,11 @@ from irrun.ops._support import registry
 from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.observer import Observer, Scope
-from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
+from irrun.runtime.options import DEFAULT_SETTINGS, RunOptions, RunSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 __all__ = ["compare", "compare_with"]
 
@@ -64,12 +68,7 @@ def compare(
     metric: Callable[[Array, Array], float] | None = None,
     factor: float | None = None,
     observers: Sequence[Observer] = (),
-    precision: str = "f32",
-    threads: int | None = None,
-    memory: int | str | None = None,
-    weights_memory: int | str | None = None,
-    timeout: float | None = None,
-    settings: RunSettings | None = None,
+    **options: Unpack[RunOptions],
 ) -> Comparison:
     """Compare a model with a reference, layer by layer.
 
@@ -89,13 +88,9 @@ def compare(
         factor: The tolerance of a layer as a multiple of its own rounding error, which is measured in f64. By default
             64, or 2 if irrun computes the reference.
         observers: Observers that are called first, in all runs of the model.
-        precision: This and the following arguments are as for `compile_model`. They also apply to a reference that
-            irrun runs.
-        threads: Number of threads.
-        memory: Memory of the values of a run.
-        weights_memory: Memory of decompressed weights.
-        timeout: Time limit of each run in seconds.
-        settings: The options from `precision` on in one object, instead of single ones.
+        options: `precision`, `threads`, `memory` and `weights_memory`, as for `compile_model`, and `timeout`, the time
+            limit of each run in seconds; or a `RunSettings` as `settings`. They also apply to a reference that irrun
+            runs.
 
     Returns:
         The comparison.
@@ -105,7 +100,7 @@ def compare(
         TimeLimitError: A run took longer than `timeout`.
         IrrunError: The model or the reference failed.
     """
-    settings = settings or RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    settings = RunSettings.choose(options)
     observers = check_functions("observers", observers)
     if factor is not None:
         factor = check_number("factor", factor, 0)

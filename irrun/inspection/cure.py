@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,11 @@ from irrun.ir.graph import Layer
 from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
 from irrun.runtime.inputs import Inputs, collect_inputs
-from irrun.runtime.options import RunSettings
+from irrun.runtime.options import RunOptions, RunSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 __all__ = ["NOISE_DB", "Cure", "CureProgress", "CureStep", "find_cure", "order_models"]
 
@@ -124,12 +128,7 @@ def find_cure(
     metric: Callable[[Array, Array], float] | None = None,
     labels: Sequence[Any] | None = None,
     report: Callable[[CureProgress], None] | None = None,
-    precision: str = "f32",
-    threads: int | None = None,
-    memory: int | str | None = None,
-    weights_memory: int | str | None = None,
-    timeout: float | None = None,
-    settings: RunSettings | None = None,
+    **options: Unpack[RunOptions],
 ) -> Cure:
     """Find the layers of a quantized model to keep in floating point.
 
@@ -146,12 +145,8 @@ def find_cure(
             `held_out`. The default metric is then the accuracy: the fraction of rows with the largest element at the
             position of the label. Its value for the floating-point model becomes part of the advice.
         report: Called after each trial of a layer.
-        precision: This and the following arguments are as for `compile_model`.
-        threads: Number of threads.
-        memory: Memory of the values of a run.
-        weights_memory: Memory of decompressed weights.
-        timeout: Time limit of each run in seconds.
-        settings: The options from `precision` on in one object, instead of single ones.
+        options: `precision`, `threads`, `memory` and `weights_memory`, as for `compile_model`, and `timeout`, the time
+            limit of each run in seconds; or a `RunSettings` as `settings`.
 
     Returns:
         The layers, best first. There are fewer than `count` if no other layer improves the outputs.
@@ -165,7 +160,7 @@ def find_cure(
     if labels is not None:
         labels = _check_labels(labels, len(input_sets) + len(held_out))
         metric = metric or measure_accuracy
-    settings = settings or RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    settings = RunSettings.choose(options)
     declared = _read("model", model)
     quantized, exact = order_models(declared, _read("other", other))
     specs = declared.inputs

@@ -33,15 +33,15 @@ from irrun.inspection.modules import choose_depth, format_module
 from irrun.inspection.profile_layers import LayerProfile, LayerProfiler, merge_profiles
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
-from irrun.runtime.compilation import Jit
 from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.executor import Fallback
 from irrun.runtime.inputs import Inputs
-from irrun.runtime.options import RunSettings
+from irrun.runtime.options import KernelOptions, RunSettings
 from irrun.runtime.request import InferRequest
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from typing_extensions import Unpack
 
     from irrun.inspection.openvino_profile import OpenVinoProfile
 
@@ -223,12 +223,7 @@ def profile(
     optimize: bool = True,
     against: str | None = None,
     progress: Callable[[str], None] | None = None,
-    precision: str = "f32",
-    jit: Jit = None,
-    threads: int | None = None,
-    memory: int | str | None = None,
-    weights_memory: int | str | None = None,
-    timeout: float | None = None,
+    **options: Unpack[KernelOptions],
 ) -> Profile:
     """Measure the time of each layer in a run.
 
@@ -239,12 +234,9 @@ def profile(
         optimize: Whether the optimized program runs, as in ordinary runs. Not used for a compiled model.
         against: "openvino" to also measure OpenVINO, in f32 with the same number of threads.
         progress: Called with a description of each step.
-        precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
-        jit: Whether kernels are compiled; "auto" measures compiled kernels, as in models that are compiled later.
-        threads: Number of threads.
-        memory: Memory of the values of a run.
-        weights_memory: Memory of decompressed weights.
-        timeout: Time limit of each run in seconds.
+        options: `precision`, `jit`, `threads`, `memory` and `weights_memory`, as for `compile_model`, not used for a
+            compiled model; and `timeout`, the time limit of each run in seconds; or a `RunSettings` as `settings`.
+            With `jit="auto"`, compiled kernels are measured, as in models that are compiled later.
 
     Raises:
         InputError: The inputs do not match the model, OpenVINO is not installed, or an argument is invalid.
@@ -258,9 +250,8 @@ def profile(
 
         check_is_installed()
     report = progress or (lambda _: None)
-    compiled = model
+    settings, compiled = RunSettings.choose(options, compiles=True), model
     if not isinstance(compiled, CompiledModel):
-        settings = RunSettings(precision, threads, memory, weights_memory, jit)
         source = compiled if isinstance(compiled, Model) else read_model(compiled)
         compiled = settings.compile(source, optimize=optimize)
     report("compilation")
@@ -268,15 +259,15 @@ def profile(
     table = KeyTable(compiled.model)
     report("operations and memory")
     counter = FlopCounter(table)
-    compiled.create_infer_request(counter).infer(inputs, observers=[counter], timeout=timeout)
+    compiled.create_infer_request(counter).infer(inputs, observers=[counter], timeout=settings.timeout)
     meter = MemoryMeter()
     request = compiled.create_infer_request(meter)
     for _ in range(2):
         request.reset_state()
         meter.start_run()
-        request.infer(inputs, timeout=timeout)
+        request.infer(inputs, timeout=settings.timeout)
     timer = KernelTimer()
-    untimed = _measure_runs(compiled, inputs, timer, runs, report, timeout)
+    untimed = _measure_runs(compiled, inputs, timer, runs, report, settings.timeout)
     machine = measure_machine(compiled.threads)
     layers = LayerProfiler(compiled.model, table, counter).describe(timer.records, meter, machine)
     events = [(layers[id(event.instruction)], event) for event in timer.events if id(event.instruction) in layers]

@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,12 @@ from irrun.ir.reader import read_model
 from irrun.runtime.compiled_model import CompiledModel
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.observer import Observer, Scope
-from irrun.runtime.options import RunSettings
+from irrun.runtime.options import RunOptions, RunSettings
 from irrun.version import __version__
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 __all__ = ["Recorder", "record"]
 
@@ -153,11 +157,7 @@ def record(
     with_inputs: bool = True,
     recorded_precision: str | None = None,
     observers: Sequence[Observer] = (),
-    precision: str = "f32",
-    threads: int | None = None,
-    memory: int | str | None = None,
-    weights_memory: int | str | None = None,
-    timeout: float | None = None,
+    **options: Unpack[RunOptions],
 ) -> Trace:
     """Run a model once and record the outputs of its layers, in bodies too.
 
@@ -173,11 +173,8 @@ def record(
         recorded_precision: The precision noted in the trace; by default the precision of the compiled model, or
             "declared" where it makes no difference.
         observers: Observers that are called before the values are recorded.
-        precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
-        threads: Number of threads.
-        memory: Memory of the values of a run.
-        weights_memory: Memory of decompressed weights.
-        timeout: Time limit of each run in seconds.
+        options: `precision`, `threads`, `memory` and `weights_memory`, as for `compile_model`, not used for a compiled
+            model; and `timeout`, the time limit of each run in seconds; or a `RunSettings` as `settings`.
 
     Returns:
         The trace.
@@ -188,9 +185,8 @@ def record(
         ExecutionError: A kernel failed, or the run exceeded its time limit. The file contains the values before the
             failure and the message.
     """
-    compiled = model
+    settings, compiled = RunSettings.choose(options), model
     if not isinstance(compiled, CompiledModel):
-        settings = RunSettings(precision, threads, memory, weights_memory)
         compiled = settings.compile(compiled if isinstance(compiled, Model) else read_model(compiled), optimize=False)
     observers = check_functions("observers", observers)
     if path is not None:
@@ -223,7 +219,7 @@ def record(
             copied = value.copy() if path is None else value
             recorder.add(spec.layer, 0, copied, is_selected=bool(selection.select_ports(spec.layer, spec.layer.name)))
         try:
-            compiled.create_infer_request().infer(arguments, observers=[*observers, recorder], timeout=timeout)
+            compiled.create_infer_request().infer(arguments, observers=[*observers, recorder], timeout=settings.timeout)
         except IrrunError as error:
             index["error"] = str(error)
             return recorder, error

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,11 @@ from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.structure import sort_layers
 from irrun.runtime.inputs import Inputs, collect_inputs
-from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
+from irrun.runtime.options import DEFAULT_SETTINGS, RunOptions, RunSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 __all__ = ["Reduction", "reduce"]
 
@@ -126,12 +130,7 @@ def reduce(
     test: str | Sequence[str] | None = None,
     max_trials: int | None = None,
     progress: Progress | None = None,
-    precision: str = "f32",
-    threads: int | None = None,
-    memory: int | str | None = None,
-    weights_memory: int | str | None = None,
-    timeout: float | None = None,
-    settings: RunSettings | None = None,
+    **options: Unpack[RunOptions],
 ) -> Reduction | None:
     """Find the smallest part of a model that still fails.
 
@@ -150,13 +149,9 @@ def reduce(
             them, the paths of the .xml and the .npz are appended. No shell is involved.
         max_trials: The maximum number of parts to test; None for no limit.
         progress: Called after each trial.
-        precision: This and the following arguments are as for `compile_model`. They also apply to a reference that
-            irrun runs.
-        threads: Number of threads.
-        memory: Memory of the values of a run.
-        weights_memory: Memory of decompressed weights.
-        timeout: Time limit of each run in seconds. A run that takes longer ends the search with an error.
-        settings: The options from `precision` on in one object, instead of single ones.
+        options: `precision`, `threads`, `memory` and `weights_memory`, as for `compile_model`, and `timeout`, the time
+            limit of each run in seconds; or a `RunSettings` as `settings`. They also apply to a reference that irrun
+            runs. A run that exceeds the time limit ends the search with an error.
 
     Returns:
         The smallest part; None if the model does not fail.
@@ -166,7 +161,7 @@ def reduce(
         TimeLimitError: A run took longer than `timeout`.
         IrrunError: The run of the model or of the reference raised an error, and `fails` is not "error".
     """
-    settings = settings or RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    settings = RunSettings.choose(options)
     if fails is not None:
         check_instance("fails", fails, (str, Condition), "a text such as 'nan', a Condition or None")
     if test is not None:

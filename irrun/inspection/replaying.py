@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,11 @@ from irrun.ir.model import Model
 from irrun.ir.reader import read_model
 from irrun.ir.structure import is_placeholder, sort_layers
 from irrun.runtime.compiled_model import CompiledModel
-from irrun.runtime.options import RunSettings
+from irrun.runtime.options import RunOptions, RunSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 __all__ = ["isolate_layer", "replay"]
 
@@ -28,13 +32,7 @@ def replay(
     trace: Trace | str | os.PathLike[str],
     model: Model | CompiledModel | str | os.PathLike[str],
     layer: str,
-    *,
-    precision: str = "f32",
-    threads: int | None = None,
-    memory: int | str | None = None,
-    weights_memory: int | str | None = None,
-    timeout: float | None = None,
-    settings: RunSettings | None = None,
+    **options: Unpack[RunOptions],
 ) -> dict[str, Array]:
     """Run one layer on its recorded inputs.
 
@@ -42,12 +40,8 @@ def replay(
         trace: The trace, or the path of its file.
         model: The model, or the path of its .xml file. It may differ from the one that was recorded.
         layer: The key of the layer, such as "conv1" or "loop[3]/lstm".
-        precision: This and the following arguments are as for `compile_model`.
-        threads: Number of threads.
-        memory: Memory of the values of the run.
-        weights_memory: Memory of decompressed weights.
-        timeout: Time limit of the run in seconds.
-        settings: The options from `precision` on in one object, instead of single ones.
+        options: `precision`, `threads`, `memory` and `weights_memory`, as for `compile_model`, and `timeout`, the time
+            limit of the run in seconds; or a `RunSettings` as `settings`.
 
     Returns:
         The outputs by key.
@@ -56,7 +50,7 @@ def replay(
         InputError: The layer does not exist, or the trace does not contain all of its inputs.
         ExecutionError: The kernel failed.
     """
-    settings = settings or RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    settings = RunSettings.choose(options)
     if not isinstance(trace, Trace):
         with Trace.open(trace) as opened:
             return _replay(opened, model, layer, settings)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from irrun.arguments import check_choice, check_flag, check_number
 
@@ -16,7 +16,24 @@ if TYPE_CHECKING:
     from irrun.runtime.observer import Observer
     from irrun.runtime.outputs import Outputs
 
-__all__ = ["DEFAULT_SETTINGS", "RunSettings"]
+__all__ = ["DEFAULT_SETTINGS", "KernelOptions", "RunOptions", "RunSettings"]
+
+
+class RunOptions(TypedDict, total=False):
+    """Keyword arguments of functions that run models with plain kernels: fields of `RunSettings`, or all in one."""
+
+    precision: str
+    threads: int | None
+    memory: int | str | None
+    weights_memory: int | str | None
+    timeout: float | None
+    settings: RunSettings | None
+
+
+class KernelOptions(RunOptions, total=False):
+    """Keyword arguments of functions that run models with specialized kernels."""
+
+    jit: Jit
 
 
 @dataclass(frozen=True)
@@ -49,6 +66,26 @@ class RunSettings:
         if self.timeout is not None:
             check_number("timeout", self.timeout, 0, "a number of seconds")
 
+    @staticmethod
+    def choose(options: Mapping[str, object], *, compiles: bool = False) -> RunSettings:
+        """Return the settings that the keyword arguments of a function describe.
+
+        Args:
+            options: Fields of the settings, or complete ones as `settings`, which then replace the others.
+            compiles: Whether the function may use compiled kernels, so that `jit` is one of its arguments.
+
+        Raises:
+            TypeError: The function does not have one of the arguments.
+            InputError: A value is invalid.
+        """
+        known = {field.name for field in fields(RunSettings) if compiles or field.name != "jit"}
+        for name in options:
+            if name not in known | {"settings"}:
+                raise TypeError(f"unexpected keyword argument {name!r}, expected one of {', '.join(sorted(known))}")
+        arguments: dict[str, Any] = dict(options)
+        settings: RunSettings | None = arguments.pop("settings", None)
+        return settings or RunSettings(**arguments)
+
     def compile(self, model: Model, *, optimize: bool = True, **others: Any) -> CompiledModel:
         """Compile a model.
 
@@ -62,13 +99,9 @@ class RunSettings:
         """
         from irrun.runtime.compiled_model import CompiledModel
 
-        arguments: dict[str, Any] = {
-            "precision": self.precision,
-            "threads": self.threads,
-            "memory": self.memory,
-            "weights_memory": self.weights_memory,
-            "jit": self.jit if check_flag("optimize", optimize) else False,
-        }
+        arguments = {name: value for name, value in vars(self).items() if name != "timeout"}
+        if not check_flag("optimize", optimize):
+            arguments["jit"] = False
         return CompiledModel(model, optimize=optimize, **(arguments | others))
 
     def infer(self, compiled: CompiledModel, inputs: Inputs, observers: Sequence[Observer] = ()) -> Outputs:

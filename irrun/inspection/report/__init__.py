@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+    from typing_extensions import Unpack
 
     from irrun.inspection.comparison import Comparison
     from irrun.inspection.report.data import Source
     from irrun.inspection.trace import Trace
     from irrun.ir.model import Model
-    from irrun.runtime.compilation import Jit
     from irrun.runtime.inputs import Inputs
     from irrun.runtime.observer import Observer
+    from irrun.runtime.options import KernelOptions
 
 __all__ = ["make_report"]
 
@@ -29,14 +30,9 @@ def make_report(
     comparison: Comparison | None = None,
     channels: str = "BGR",
     observers: Sequence[Observer] = (),
-    precision: str = "f32",
-    threads: int | None = None,
-    memory: int | str | None = None,
-    weights_memory: int | str | None = None,
-    jit: Jit = None,
-    timeout: float | None = None,
     tensor_bytes: int = 1_200_000,
     other: Model | str | os.PathLike[str] | None = None,
+    **options: Unpack[KernelOptions],
 ) -> str:
     """Run a model and return a report: a self-contained page that shows its layers and their values.
 
@@ -50,14 +46,10 @@ def make_report(
         comparison: The comparison, if it already exists.
         channels: The order of the channels of images: "BGR" or "RGB".
         observers: Observers that are called first, in all runs.
-        precision: This and the following arguments are as for `compile_model`; not used for a compiled model.
-        threads: Number of threads.
-        memory: Memory of the values of a run.
-        weights_memory: Memory of decompressed weights.
-        jit: Whether the measured run uses compiled kernels.
-        timeout: Time limit of each run in seconds.
         tensor_bytes: Limit for full values in compressed bytes; the page draws them and offers them for download.
         other: A model to show next to the model and, with inputs, to compare it with.
+        options: `precision`, `jit`, `threads`, `memory` and `weights_memory`, as for `compile_model`, and `timeout`,
+            the time limit of each run in seconds; or a `RunSettings` as `settings`.
 
     Returns:
         The page as HTML. If the run failed, it shows the error and the values before it.
@@ -78,7 +70,7 @@ def make_report(
         comparison=comparison,
         channels=channels,
         observers=observers,
-        settings=RunSettings(precision, threads, memory, weights_memory, jit, timeout),
+        settings=RunSettings.choose(options, compiles=True),
         tensor_bytes=tensor_bytes,
         other=other,
     )
