@@ -15,6 +15,7 @@ from irrun.cli import ExampleCommand
 from irrun.cli.inputs import model_argument
 from irrun.cli.numbers import IntegerRange, NumberRange
 from irrun.cli.options import RunOptions, run_options
+from irrun.formatting import format_count
 
 if TYPE_CHECKING:
     from irrun.inspection.bench_results import Bench, KernelState
@@ -134,20 +135,20 @@ def _print_bench(result: Bench, is_random: bool) -> None:
 def _describe(result: Bench, is_random: bool) -> Iterator[str]:
     """Yield sentences that describe the measurement."""
     own, other = result.irrun, result.openvino
-    requests = f"{_count(result.requests, 'request')}"
+    requests = format_count(result.requests, "request")
     if result.requests > 1:
-        requests += f" with {_count(result.threads_per_request, 'thread')} each"
-    yield f"{result.model}: {_count(result.threads, 'thread')}, {requests}, precision {result.precision}"
+        requests += f" with {format_count(result.threads_per_request, 'thread')} each"
+    yield f"{result.model}: {format_count(result.threads, 'thread')}, {requests}, precision {result.precision}"
     inputs = [f"{name} {described}" for name, described in result.inputs.items()]
     more = f" and {len(inputs) - MAX_INPUTS} more" if len(inputs) > MAX_INPUTS else ""
     if inputs:
         yield f"inputs: {', '.join(inputs[:MAX_INPUTS])}{more}{', random values' * is_random}"
     yield f"kernels: {_describe_kernels(result.kernels)}"
     warm_up = f"{result.warm_up_runs} warm-up runs{' of each request' * (result.requests > 1)}"
-    yield f"measured: {_count(own.runs, 'run')} in {own.seconds:.3g} s, after {warm_up}"
+    yield f"measured: {format_count(own.runs, 'run')} in {own.seconds:.3g} s, after {warm_up}"
     if other is not None:
         version = other.version.partition("-")[0]
-        runs = _count(other.runs, "run")
+        runs = format_count(other.runs, "run")
         yield f"OpenVINO {version}: {runs} in {other.seconds:.3g} s, in f32, alternating with irrun"
     if result.process_peak is not None:
         yield f"peak memory of the process with irrun alone: {_format_size(result.process_peak)}"
@@ -203,7 +204,3 @@ def _format_size(size: int) -> str:
     from irrun.limits import format_size
 
     return format_size(size)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

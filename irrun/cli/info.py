@@ -15,6 +15,7 @@ import click
 from irrun.cli import ExampleCommand
 from irrun.cli.inputs import ShapeOptions, optional_model_argument, shape_options, weights_option
 from irrun.cli.options import setting_options
+from irrun.formatting import format_count
 
 if TYPE_CHECKING:
     from irrun.ir.graph import Layer, Port
@@ -217,7 +218,7 @@ def _format_facts(facts: dict[str, Any], file_name: str) -> Iterator[str]:
     from irrun.errors import to_one_line
 
     name = to_one_line(facts["name"]) or to_one_line(file_name)
-    yield f"{name}: IR version {facts['ir_version']}, {_format_count(facts['layers'], 'layer')}"
+    yield f"{name}: IR version {facts['ir_version']}, {format_count(facts['layers'], 'layer')}"
     for side in ("inputs", "outputs"):
         yield from ("", side)
         yield from [f"  {to_one_line(t['name'])}: {t['type']}{t['shape']}" for t in facts[side]] or ["  none"]
@@ -226,7 +227,7 @@ def _format_facts(facts: dict[str, Any], file_name: str) -> Iterator[str]:
     yield from format_columns(rows).split("\n") if rows else ["  none"]
     weights = facts["weights"]
     yield ""
-    yield f"weights: {format_bytes(weights['bytes'])} in {_format_count(weights['constants'], 'constant')}"
+    yield f"weights: {format_bytes(weights['bytes'])} in {format_count(weights['constants'], 'constant')}"
     if weights["types"]:
         yield "  " + ", ".join(f"{count} {element_type}" for element_type, count in weights["types"].items())
     for title, key in PROBLEMS.items():
@@ -267,7 +268,7 @@ def _collect_facts(model: Model, findings: Sequence[object]) -> dict[str, Any]:
             "types": dict(types),
         },
         "unsupported": [
-            f"{name}: {_format_count(len(layers), 'layer')}" for name, layers in find_unsupported(model).items()
+            f"{name}: {format_count(len(layers), 'layer')}" for name, layers in find_unsupported(model).items()
         ],
         "unknown_attributes": [f"{name} ({count})" for name, count in sorted(unknown.items())],
         "findings": [str(f) for f in findings],
@@ -278,10 +279,6 @@ def _get_size(layer: Layer, is_in_memory: bool) -> int:
     """Return the size of a Constant in the .bin file, or in memory if the model has none."""
     constant = layer.constant
     return 0 if constant is None or (constant.offset is None and not is_in_memory) else constant.size
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _describe_tensor_spec(tensor: TensorSpec) -> dict[str, Any]:

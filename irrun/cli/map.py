@@ -22,6 +22,7 @@ from irrun.cli.inputs import (
 )
 from irrun.cli.numbers import IntegerRange
 from irrun.cli.options import setting_options
+from irrun.formatting import format_count
 
 if TYPE_CHECKING:
     from irrun.cli.progress import ProgressLine
@@ -164,17 +165,15 @@ def _print_text(result: MapResult) -> None:
     if len(result.errors) > MAX_ERRORS:
         click.echo(f"... and {len(result.errors) - MAX_ERRORS} more; rows/error lists all of them", err=True)
     if result.damaged:
-        rows = f"{_count(result.damaged, 'row')} of an earlier run {_be(result.damaged)} damaged"
+        rows = f"{format_count(result.damaged, 'row')} of an earlier run {_be(result.damaged)} damaged"
         click.echo(f"{rows} and computed again")
     subject = f"wrote {result.output}," if result.computed else f"{result.output} already has"
-    rows = f"{result.done} of {_count(result.count, 'row')}" if result.errors else _count(result.count, "row")
+    rows = (
+        f"{result.done} of {format_count(result.count, 'row')}" if result.errors else format_count(result.count, "row")
+    )
     states = [f"{n} {_be(n)} skipped" for n in (result.skipped,) if n] + [f"{n} failed" for n in (result.failed,) if n]
     hint = "; --retry retries them" if states else ""
     click.echo(to_one_line(", ".join([f"{subject} {rows}", *states]) + hint))
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _be(count: int) -> str:

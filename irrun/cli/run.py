@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import click
 from irrun.cli import ExampleCommand
 from irrun.cli.inputs import model_argument, output_option
 from irrun.cli.options import RunOptions, run_options
+from irrun.formatting import format_count
 
 if TYPE_CHECKING:
     from irrun.inspection.keys import KeyTable, Selection
@@ -147,9 +148,9 @@ def command(
         if dumped:
             click.echo(escape_unprintable(dumped))
         if check:
-            wrong = _count(mismatches, "wrong declaration") if mismatches else "all as declared"
-            indices = f", {_count(invalid, 'layer')} with indices out of range" if invalid else ""
-            click.echo(f"{_count(checked, 'layer')} checked, {wrong}{indices}")
+            wrong = format_count(len(mismatches), "wrong declaration") if mismatches else "all as declared"
+            indices = f", {format_count(len(invalid), 'layer')} with indices out of range" if invalid else ""
+            click.echo(f"{format_count(len(checked), 'layer')} checked, {wrong}{indices}")
     if mismatches or invalid:
         raise click.exceptions.Exit(1)
 
@@ -202,10 +203,6 @@ def _create_tracer(traced: list[Any], table: KeyTable, selection: Selection, as_
                 traced.append((name, layer.type, kind, shape, format_seconds(seconds), *summary))
 
     return observe
-
-
-def _count(items: Sized, noun: str) -> str:
-    return f"{len(items)} {noun}{'s' * (len(items) != 1)}"
 
 
 def _create_counter(checked: set[int]) -> Observer:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 from irrun.element_types import ElementType
 from irrun.errors import InputError
+from irrun.formatting import format_count
 from irrun.inspection.comparing import compare
 from irrun.inspection.connections import Connections, find_free_ids
 from irrun.inspection.cure import order_models
@@ -146,7 +147,7 @@ def explain_int8_kernels(cured: Model, inputs: Inputs) -> list[str]:
             counts["a few elements are rounded to another level"] += 1
         elif layer.verdict in ("adds", "perturbed"):
             counts["the kernel computes different values for an unknown reason"] += 1
-    return [f"{count} layer{'s' * (count > 1)}: {reason}" for reason, count in counts.most_common()]
+    return [f"{format_count(count, 'layer')}: {reason}" for reason, count in counts.most_common()]
 
 
 def _pair(layer: Layer, target: Layer) -> list[tuple[Port, Port]]:

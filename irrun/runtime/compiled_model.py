@@ -13,6 +13,7 @@ import numpy as np
 from irrun.arguments import check_choice, check_flag, check_instance, describe_value
 from irrun.errors import InputError
 from irrun.forks import make_lock
+from irrun.formatting import format_count
 from irrun.ir.model import Model, TensorSpec
 from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
@@ -193,8 +194,7 @@ class CompiledModel(PreparedModel):
 
     def __repr__(self) -> str:
         inputs, outputs = map(_list_tensors, (self.inputs, self.outputs))
-        threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
-        options = f"{threads}, precision {self.precision}, {self._describe_kernels()}"
+        options = f"{format_count(self.threads, 'thread')}, precision {self.precision}, {self._describe_kernels()}"
         return f"<CompiledModel: {self.model.name!r}, ({inputs}) -> ({outputs}), {options}>"
 
     def __reduce__(self) -> NoReturn:

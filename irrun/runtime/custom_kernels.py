@@ -10,6 +10,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, ModelError
+from irrun.formatting import format_count
 from irrun.ir.graph import Layer
 from irrun.ops._support.context import OutputCount
 from irrun.ops._support.operation import Operation
@@ -94,7 +95,7 @@ def _to_tuple(result: Any, operation: Operation, layer: Layer, count: int | None
     results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     expected = max(len(layer.outputs), 1)
     if not (expected if count is None else count) <= len(results) <= expected:
-        found = f"{len(results)} output{'s' * (len(results) != 1)}"
+        found = format_count(len(results), "output")
         raise ExecutionError(f"the kernel of {operation} returned {found}, the layer has {expected}")
     return results
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import InputError
+from irrun.formatting import format_count
 from irrun.ir.model import TensorSpec
 from irrun.shapes import PartialShape
 
@@ -122,7 +123,7 @@ def _explain_shape(shape: tuple[int, ...], expected: PartialShape) -> str:
         is_batch = len(shape) > 1 and [d[:11] for d in differences] == ["dimension 0"]
         hint = f"; another batch size requires Model.reshape or --batch {shape[0]}" if is_batch else ""
         return "; ".join(differences) + hint
-    message = f"found {_count_dimensions(len(shape))}, expected {len(expected)}"
+    message = f"found {format_count(len(shape), 'dimension')}, expected {len(expected)}"
     if expected.is_compatible((1, *shape)):
         return f"{message}; add a batch axis: x[None]"
     if len(expected) == 4 and len(shape) == 3:
@@ -142,10 +143,6 @@ def _find_layout_change(shape: tuple[int, ...], expected: PartialShape) -> tuple
         if len(shape) == len(expected) == 4 and expected.is_compatible([shape[axis] for axis in order]):
             return order
     return None
-
-
-def _count_dimensions(count: int) -> str:
-    return f"{count} dimension{'s' * (count != 1)}"
 
 
 def _convert_type(value: Any, spec: TensorSpec) -> Array:

@@ -20,13 +20,11 @@ def translate_max_pool(node: Node) -> list[Value]:
     """MaxPool."""
     x, kernel = node[0], node.get_ints("kernel_shape")
     count = len(kernel)
-    kind = x.type
-    data = x
     pooled, indices = ops(
         "MaxPool",
-        data,
+        x,
         outputs=2,
-        types=[kind, I64],
+        types=[x.type, I64],
         **get_paddings(node, count),
         kernel=kernel,
         dilations=node.get_ints("dilations", [1] * count),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -18,9 +19,9 @@ __all__ = ["pad_1"]
 Mode = Literal["constant", "edge", "reflect", "symmetric"]
 
 
-@op(
+_pad = partial(
+    op,
     "Pad",
-    since=12,
     kind="movement",
     shape="infer_pad",
     views="strided",
@@ -29,17 +30,10 @@ Mode = Literal["constant", "edge", "reflect", "symmetric"]
     folding="linear",
     flops=0,
 )
-@op(
-    "Pad",
-    since=1,
-    kind="movement",
-    shape="infer_pad",
-    views="strided",
-    shaped_by=(1, 2),
-    checks_size=True,
-    folding="linear",
-    flops=0,
-)
+
+
+@_pad(since=12)
+@_pad(since=1)
 def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None = None, *, pad_mode: Mode) -> Array:
     """Pad `data` at both ends of each axis.
 

@@ -24,7 +24,7 @@ from irrun.text.ragged import (
 
 __all__ = ["byte_fallback", "bytes_to_chars", "chars_to_bytes", "vocab_decoder"]
 
-#: The bytes "<", ">" and "0".
+#: The bytes "<" and ">".
 _OPENING, _CLOSING = ord("<"), ord(">")
 
 
