@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from irrun.ir.legacy.builder import Builder, converts
 from irrun.ir.legacy.layer import F32, I32, I64, LegacyLayer, Value
@@ -49,22 +50,15 @@ def convert_prior_box(builder: Builder, layer: LegacyLayer) -> Value:
     Sizes are in pixels even without `scale_all_sizes`, whereas PriorBox then expects fractions of the image height.
     Legacy kernels used `step` alone and ignored `step_h`, `step_w` and `img_size`.
     """
-    step = layer.get_float("step", default=0.0)
-    attributes: dict[str, object] = {
-        "offset": layer.get_float("offset", default=0.5),
-        "step": step,
-        "flip": layer.get_bool("flip"),
-        "clip": layer.get_bool("clip"),
-        "scale_all_sizes": layer.get_bool("scale_all_sizes", default=True),
-        "variance": layer.get_floats("variance", default=[]) or [0.1],
-    }
+    attributes = layer.read(offset=0.5, step=0.0, flip=False, clip=False, scale_all_sizes=True)
+    attributes["variance"] = layer.get_floats("variance", default=[]) or [0.1]
     for name in ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio", "fixed_size"):
         attributes[name] = layer.get_floats(name, default=[])
     image_size = layer.get_input_shape(1)[-2:]
     if not attributes["scale_all_sizes"]:
         height = max(image_size[0], 1)
         attributes |= {
-            "step": step / height,
+            "step": attributes["step"] / height,
             "min_size": [n / height for n in layer.get_floats("min_size", default=[])],
         }
     return _add_priors(builder, layer, "PriorBox", attributes, image_size)
@@ -76,17 +70,11 @@ def convert_prior_box_clustered(builder: Builder, layer: LegacyLayer) -> Value:
 
     Unlike PriorBox, its legacy kernels used `step_h`, `step_w`, `img_h` and `img_w`.
     """
-    step = layer.get_float("step", default=0.0)
-    attributes: dict[str, object] = {
-        "offset": layer.get_float("offset", default=0.5),
-        "step": step,
-        "step_w": layer.get_float("step_w", default=0.0) or step,
-        "step_h": layer.get_float("step_h", default=0.0) or step,
-        "clip": layer.get_bool("clip"),
-        "variance": layer.get_floats("variance", default=[]) or [0.1],
-        "width": layer.get_floats("width"),
-        "height": layer.get_floats("height"),
-    }
+    attributes = layer.read(offset=0.5, step=0.0, step_w=0.0, step_h=0.0, clip=False)
+    for name in ("step_w", "step_h"):
+        attributes[name] = attributes[name] or attributes["step"]
+    attributes["variance"] = layer.get_floats("variance", default=[]) or [0.1]
+    attributes |= layer.read(width=list[float], height=list[float])
     height, width = layer.get_input_shape(1)[-2:]
     image_size = (layer.get_int("img_h", default=0) or height, layer.get_int("img_w", default=0) or width)
     return _add_priors(builder, layer, "PriorBoxClustered", attributes, image_size)
@@ -95,24 +83,17 @@ def convert_prior_box_clustered(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("DetectionOutput")
 def convert_detection_output(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to DetectionOutput."""
-    attributes: dict[str, object] = {
-        "num_classes": layer.get_int("num_classes"),
-        "background_label_id": layer.get_int("background_label_id", default=0),
-        "top_k": layer.get_int("top_k", default=-1),
-        "keep_top_k": layer.get_ints("keep_top_k", default=[-1]),
-        "nms_threshold": layer.get_float("nms_threshold"),
-        "confidence_threshold": layer.get_float("confidence_threshold", default=_LOWEST_FLOAT),
+    attributes = layer.read(
+        num_classes=int, background_label_id=0, top_k=-1, keep_top_k=[-1], nms_threshold=float,
+        confidence_threshold=_LOWEST_FLOAT, variance_encoded_in_target=False, share_location=True,
+        clip_after_nms=False, decrease_label_id=False, normalized=True, objectness_score=0.0,
+    )  # fmt: skip
+    attributes |= {
         "code_type": _read_code_type(layer),
-        "variance_encoded_in_target": layer.get_bool("variance_encoded_in_target"),
-        "share_location": layer.get_bool("share_location", default=True),
         "clip_before_nms": layer.get_bool("clip_before_nms") or layer.get_bool("clip"),
-        "clip_after_nms": layer.get_bool("clip_after_nms"),
-        "decrease_label_id": layer.get_bool("decrease_label_id"),
-        "normalized": layer.get_bool("normalized", default=True),
         # Files converted from Caffe state -1 where the sizes are not used.
         "input_height": max(layer.get_int("input_height", default=1), 1),
         "input_width": max(layer.get_int("input_width", default=1), 1),
-        "objectness_score": layer.get_float("objectness_score", default=0.0),
     }
     inputs = []
     for i in range(len(layer.inputs)):
@@ -137,24 +118,16 @@ def _read_code_type(layer: LegacyLayer) -> str:
 @converts("RegionYolo")
 def convert_region_yolo(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to RegionYolo."""
-    coords, classes, num = (layer.get_int(name) for name in ("coords", "classes", "num"))
-    softmax, mask = layer.get_bool("do_softmax", default=True), layer.get_ints("mask", default=[])
-    attributes = {
-        "axis": layer.get_int("axis", default=1),
-        "end_axis": layer.get_int("end_axis", default=3),
-        "coords": coords,
-        "classes": classes,
-        "num": num,
-        "do_softmax": softmax,
-        "mask": mask,
-        "anchors": layer.get_floats("anchors", default=[]),
-    }
+    attributes = layer.read(coords=int, classes=int, num=int, do_softmax=True, axis=1, end_axis=3)
+    attributes["mask"] = layer.get_ints("mask", default=[])
+    attributes["anchors"] = layer.get_floats("anchors", default=[])
     value = builder.to_float(layer.get_input())
     in_shape = layer.get_input_shape()
-    if softmax:
+    if attributes["do_softmax"]:
         shape: Sequence[int] = (in_shape[0], math.prod(in_shape[1:]))
     else:
-        shape = (in_shape[0], len(mask) * (coords + classes + 1), *in_shape[2:])
+        channels = len(attributes["mask"]) * (attributes["coords"] + attributes["classes"] + 1)
+        shape = (in_shape[0], channels, *in_shape[2:])
     value = builder.add_op("RegionYolo", [value], attributes, shape=shape)
     return builder.reshape(value, layer.get_output_shape())
 
@@ -171,22 +144,11 @@ def convert_reorg_yolo(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Proposal")
 def convert_proposal(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     """Convert to Proposal-1, or to Proposal-4 if a second output holds probabilities."""
-    attributes: dict[str, object] = {
-        "base_size": layer.get_int("base_size"),
-        "pre_nms_topn": layer.get_int("pre_nms_topn"),
-        "post_nms_topn": layer.get_int("post_nms_topn"),
-        "nms_thresh": layer.get_float("nms_thresh"),
-        "feat_stride": layer.get_int("feat_stride"),
-        "min_size": layer.get_int("min_size"),
-        "ratio": layer.get_floats("ratio"),
-        "scale": layer.get_floats("scale"),
-        "clip_before_nms": layer.get_bool("clip_before_nms", default=True),
-        "clip_after_nms": layer.get_bool("clip_after_nms"),
-        "normalize": layer.get_bool("normalize"),
-        "box_size_scale": layer.get_float("box_size_scale", default=1.0),
-        "box_coordinate_scale": layer.get_float("box_coordinate_scale", default=1.0),
-        "framework": layer.get_text("framework", default=""),
-    }
+    attributes = layer.read(
+        base_size=int, pre_nms_topn=int, post_nms_topn=int, nms_thresh=float, feat_stride=int, min_size=int,
+        ratio=list[float], scale=list[float], clip_before_nms=True, clip_after_nms=False, normalize=False,
+        box_size_scale=1.0, box_coordinate_scale=1.0, framework="",
+    )  # fmt: skip
     scores, deltas, image_info = (builder.to_float(layer.get_input(i)) for i in range(3))
     count = math.prod(layer.get_input_shape(2))
     image_info = builder.reshape(image_info, (count,))
@@ -206,16 +168,9 @@ def convert_simpler_nms(builder: Builder, layer: LegacyLayer) -> Value:
     scores, deltas, image_info = (builder.to_float(layer.get_input(i)) for i in range(3))
     if layer.get_input_shape(0)[1] > layer.get_input_shape(1)[1]:
         scores, deltas = deltas, scores
-    attributes: dict[str, object] = {
-        "base_size": 16,
-        "ratio": [0.5, 1.0, 2.0],
-        "scale": layer.get_floats("scale"),
-        "min_size": layer.get_int("min_bbox_size"),
-        "feat_stride": layer.get_int("feat_stride"),
-        "pre_nms_topn": layer.get_int("pre_nms_topn"),
-        "post_nms_topn": layer.get_int("post_nms_topn"),
-        "nms_thresh": layer.get_float("iou_threshold"),
-    }
+    attributes = {"base_size": 16, "ratio": [0.5, 1.0, 2.0], "min_size": layer.get_int("min_bbox_size")}
+    attributes |= layer.read(scale=list[float], feat_stride=int, pre_nms_topn=int, post_nms_topn=int)
+    attributes["nms_thresh"] = layer.get_float("iou_threshold")
     image_info = builder.reshape(image_info, (math.prod(layer.get_input_shape(2)),))
     return builder.add_op("Proposal", [scores, deltas, image_info], attributes, shape=layer.get_output_shape())
 
@@ -227,22 +182,12 @@ def convert_psroi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
     With offsets as the third input, or with the mode "bilinear_deformable", convert to DeformablePSROIPooling.
     """
     inputs = [builder.to_float(value) for value in layer.inputs]
-    mode = layer.get_text("mode", default="average")
-    attributes: dict[str, object] = {
-        "output_dim": layer.get_int("output_dim"),
-        "group_size": layer.get_int("group_size", default=1),
-        "spatial_scale": layer.get_float("spatial_scale"),
-        "mode": mode,
-        "spatial_bins_x": layer.get_int("spatial_bins_x", default=1),
-        "spatial_bins_y": layer.get_int("spatial_bins_y", default=1),
-    }
-    if mode != "bilinear_deformable" and len(inputs) == 2:
+    attributes = layer.read(
+        output_dim=int, group_size=1, spatial_scale=float, mode="average", spatial_bins_x=1, spatial_bins_y=1
+    )
+    if attributes["mode"] != "bilinear_deformable" and len(inputs) == 2:
         return builder.add_op("PSROIPooling", inputs, attributes, shape=layer.get_output_shape())
-    attributes |= {
-        "mode": "bilinear_deformable",
-        "trans_std": layer.get_float("trans_std", default=1.0),
-        "part_size": layer.get_int("part_size", default=1),
-    }
+    attributes |= {"mode": "bilinear_deformable", **layer.read(trans_std=1.0, part_size=1)}
     if layer.get_bool("no_trans"):
         inputs = inputs[:2]
     return builder.add_op("DeformablePSROIPooling", inputs, attributes, shape=layer.get_output_shape())
@@ -251,12 +196,8 @@ def convert_psroi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("ROIPooling")
 def convert_roi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ROIPooling."""
-    attributes: dict[str, object] = {
-        "pooled_h": layer.get_int("pooled_h"),
-        "pooled_w": layer.get_int("pooled_w"),
-        "spatial_scale": layer.get_float("spatial_scale"),
-        "method": layer.get_text("method", default="max").lower(),
-    }
+    attributes = layer.read(pooled_h=int, pooled_w=int, spatial_scale=float, method="max")
+    attributes["method"] = attributes["method"].lower()
     data, rois = (builder.to_float(layer.get_input(i)) for i in (0, 1))
     shape = layer.get_input_shape(1)
     rois = builder.reshape(rois, (math.prod(shape[:-1]), shape[-1]))
@@ -307,39 +248,24 @@ def convert_ctc_greedy_decoder(builder: Builder, layer: LegacyLayer) -> Value:
     return builder.reshape(value, layer.get_output_shape())
 
 
-#: The types of IR v7 that opset6 contains unchanged -> their attributes and the method that reads each.
-_DETECTRON = {
+#: The types of IR v7 that opset6 contains unchanged -> their attributes and the type of each.
+_DETECTRON: dict[str, dict[str, Any]] = {
     "ExperimentalDetectronDetectionOutput": {
-        "class_agnostic_box_regression": "get_bool",
-        "deltas_weights": "get_floats",
-        "max_delta_log_wh": "get_float",
-        "max_detections_per_image": "get_int",
-        "nms_threshold": "get_float",
-        "num_classes": "get_int",
-        "post_nms_count": "get_int",
-        "score_threshold": "get_float",
+        "class_agnostic_box_regression": bool, "deltas_weights": list[float], "max_delta_log_wh": float,
+        "max_detections_per_image": int, "nms_threshold": float, "num_classes": int, "post_nms_count": int,
+        "score_threshold": float,
     },
     "ExperimentalDetectronGenerateProposalsSingleImage": {
-        "min_size": "get_float",
-        "nms_threshold": "get_float",
-        "post_nms_count": "get_int",
-        "pre_nms_count": "get_int",
+        "min_size": float, "nms_threshold": float, "post_nms_count": int, "pre_nms_count": int,
     },
     "ExperimentalDetectronPriorGridGenerator": {
-        "flatten": "get_bool",
-        "h": "get_int",
-        "w": "get_int",
-        "stride_x": "get_float",
-        "stride_y": "get_float",
+        "flatten": bool, "h": int, "w": int, "stride_x": float, "stride_y": float,
     },
     "ExperimentalDetectronROIFeatureExtractor": {
-        "output_size": "get_int",
-        "pyramid_scales": "get_ints",
-        "sampling_ratio": "get_int",
-        "aligned": "get_bool",
+        "output_size": int, "pyramid_scales": list[int], "sampling_ratio": int, "aligned": bool,
     },
-    "ExperimentalDetectronTopKROIs": {"max_rois": "get_int"},
-}
+    "ExperimentalDetectronTopKROIs": {"max_rois": int},
+}  # fmt: skip
 
 #: The element types of their outputs; other types have a single f32 output.
 _DETECTRON_OUTPUTS = {
@@ -352,11 +278,8 @@ _DETECTRON_OUTPUTS = {
 @converts(*_DETECTRON)
 def convert_detectron(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     """Convert to the operation of the same name. Sizes and scale of the image are reshaped to its rank."""
-    attributes = {
-        name: getattr(layer, method)(name)
-        for name, method in _DETECTRON[layer.type].items()
-        if layer.has_attribute(name)
-    }
+    fields = {name: kind for name, kind in _DETECTRON[layer.type].items() if layer.has_attribute(name)}
+    attributes = layer.read(**fields)
     shapes = [declared.shape for declared in layer.outputs]
     types = _DETECTRON_OUTPUTS.get(layer.type, (F32,))
     outputs = [(element_type, shapes[i] if i < len(shapes) else None) for i, element_type in enumerate(types)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import GenericAlias
 from typing import Any
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
@@ -175,6 +176,33 @@ class LegacyLayer:
         return list(
             self._convert(names, default, lambda t: [parse_float(x) for x in _split_list(t)], "a list of numbers")
         )
+
+    def read(self, **fields: Any) -> dict[str, Any]:
+        """Return several attributes.
+
+        Args:
+            fields: The default of each attribute, which determines its type. For a required attribute, the type: int,
+                float, str, list[int] or list[float].
+
+        Raises:
+            ModelError: A required attribute is missing, or the text of an attribute is not of its type.
+        """
+        readers: dict[object, Callable[..., Any]] = {
+            bool: self.get_bool,
+            int: self.get_int,
+            float: self.get_float,
+            str: self.get_text,
+            list[int]: self.get_ints,
+            list[float]: self.get_floats,
+        }
+        values = {}
+        for name, field_ in fields.items():
+            if isinstance(field_, (type, GenericAlias)):
+                values[name] = readers[field_](name)
+            else:
+                kind = list[type(field_[0])] if isinstance(field_, list) else type(field_)  # type: ignore[misc]
+                values[name] = readers[kind](name, default=field_)
+        return values
 
     def get_axis(self, rank: int, *names: str, default: int | None = None) -> int:
         """Return an attribute as an axis in [0, rank).

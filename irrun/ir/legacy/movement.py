@@ -225,10 +225,7 @@ def convert_shuffle_channels(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("DepthToSpace", "SpaceToDepth")
 def convert_depth_to_space(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to the operation of the same name."""
-    attributes = {
-        "block_size": layer.get_int("block_size", default=1),
-        "mode": layer.get_text("mode", default="blocks_first"),
-    }
+    attributes = layer.read(block_size=1, mode="blocks_first")
     return builder.add_op(layer.type, [layer.get_input()], attributes, shape=layer.get_output_shape())
 
 

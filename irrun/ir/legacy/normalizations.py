@@ -71,11 +71,8 @@ def convert_mvn(builder: Builder, layer: LegacyLayer) -> Value:
     """
     value = builder.to_float(layer.get_input())
     axes = list(range(1 if layer.get_bool("across_channels") else 2, len(layer.get_input_shape())))
-    attributes = {
-        "normalize_variance": layer.get_bool("normalize_variance", default=True),
-        "eps": layer.get_float("eps", default=1e-9),
-        "eps_mode": "inside_sqrt" if layer.version > 3 else "outside_sqrt",
-    }
+    attributes = layer.read(normalize_variance=True, eps=1e-9)
+    attributes["eps_mode"] = "inside_sqrt" if layer.version > 3 else "outside_sqrt"
     inputs = [value, builder.add_constant(axes, name="axes")]
     return builder.add_op("MVN", inputs, attributes, shape=value.shape, version="opset6")
 
