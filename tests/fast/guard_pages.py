@@ -35,6 +35,7 @@ from irrun.fast.jit import (
 )
 from irrun.fast.jit import codes as formats
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.compiler import get_lanes
 from irrun.fast.jit.convolution_plan import Geometry
 from irrun.fast.jit.dot_products import use_form
 from irrun.fast.jit.expressions import Expression, Step
@@ -145,7 +146,7 @@ def run_quantized_kernels():
         for channels in (1, 4, 7):
             data = draw(2, channels, 3, width)
             formats.decode(formats.encode(data, coded), coded, channels)
-        for groups, c_out, c_in, kernel in ((1, 9, 7, 3), (1, 4, 12, 1), (10, 1, 1, 3), (2, 8, 4, 2)):
+        for groups, c_out, c_in, kernel in ((1, 9, 7, 3), (1, 36, 4, 1), (10, 1, 1, 3), (2, 8, 4, 2)):
             for stride, dilation, begin, end in ((1, 1, 0, 0), (1, 1, 1, 1), (2, 1, 0, 3), (3, 2, 2, 1)):
                 windows = width + begin + end - dilation * (kernel - 1)
                 if windows < 1:
@@ -239,4 +240,9 @@ if __name__ == "__main__":
         for form in ("pairs", "portable"):
             with use_form(form):
                 run_quantized_kernels()
+        if get_lanes() >= 8:
+            quantized_kernels.is_faster = lambda filters, geometry: True
+            for form in ("", "pairs"):
+                with use_form(form):
+                    run_quantized_kernels()
     print("done")

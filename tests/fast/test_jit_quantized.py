@@ -187,6 +187,58 @@ def test_codes_of_depthwise_convolutions_are_exact(seed, form, monkeypatch):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_codes_of_vectors_of_channels_are_exact(seed, form, monkeypatch):
+    from irrun.fast.jit import quantized_channels, quantized_kernels, quantized_panels
+    from irrun.fast.jit.compiler import get_lanes
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.quantized_epilogue import CodedOperand
+
+    if get_lanes() < 8:
+        pytest.skip("vectors of four elements are not used")
+    monkeypatch.setattr(quantized_kernels, "is_faster", lambda filters, geometry: True)
+    monkeypatch.setattr("irrun.fast.jit.quantized_convolution.QuantizedConvolution.make_tasks", pytest.fail)
+    if seed % 2:  # several blocks of rows and sections of channels
+        monkeypatch.setattr(quantized_channels, "MIN_PART_WORK", 1 << 8)
+        monkeypatch.setattr(quantized_panels, "MIN_COPY_SIZE", 1 << 6)
+    rng = np.random.default_rng(seed)
+    levels, _, attributes = draw_convolution(rng)
+    if seed % 3 == 0:  # pointwise
+        attributes = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    channels, kernel = int(rng.choice([1, 7, 16, 20, 33, 64, 70])), rng.integers(1, 4, 2) if seed % 3 else (1, 1)
+    filters = rng.integers(-128, 128, (1, channels, levels.shape[1], *kernel)).astype(np.int8)
+    if seed % 5 == 0:  # only some weights need the portable form
+        filters[:, :, :-1] //= 4
+    zero, step, low = int(rng.integers(0, 256)), 2.0 ** rng.integers(6, 12), F32(rng.integers(-90000, 0))
+    sums = group_convolution_1(levels.astype(np.float64) - zero, filters.astype(np.float64), **attributes)
+    bias = rng.integers(-300, 300, (1, channels, 1, 1)).astype(F32)
+    residual = rng.integers(0, 256, sums.shape).astype(np.uint8)
+    limits = [low, low + F32(255 * step), F32(255 * step), F32(255), F32(0)]
+    steps = (Step("Add", (0, 1)), Step("Add", (8, 2)), Step("FakeQuantize", (9, 3, 4, 5, 6, 7), (255.0,)))
+    sources = [bias, CodedOperand(make_format(-7, 248)), *limits]
+    arguments = (filters, np.ones(channels), attributes, make_format(-zero, 255 - zero), steps, sources, True)
+    convolve = quantized_kernels.QuantizedConvolutionKernel(*arguments)
+    result = run_with_threads(lambda: convolve(make_codes(levels), make_codes(residual)))
+    # All sums are exact, and so are their levels before they are rounded.
+    expected = np.rint(np.clip((sums + bias + residual - 7 - low) / step, 0, 255)).astype(np.uint8)
+    found = result.transpose(0, 1, 4, 2, 3).reshape(len(levels), -1, *expected.shape[2:])[:, :channels]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_vectors_of_channels_are_chosen_for_small_maps():
+    from irrun.fast.jit.compiler import get_lanes
+    from irrun.fast.jit.convolution import Geometry
+    from irrun.fast.jit.quantized_channels import is_faster
+
+    def choose(size, *filters):
+        geometry = Geometry((size, size), filters[2:], (1, 1), (1, 1), (1, 1), (1, 1))
+        return is_faster(np.ones(filters, np.int8), geometry)
+
+    assert choose(7, 64, 64, 3, 3) == (get_lanes() >= 8)
+    assert not choose(150, 8, 3, 3, 3)
+    assert not choose(7, 1, 64, 3, 3)
+
+
 @pytest.mark.parametrize("rows", [1, 4, 7, 30, 300])
 @pytest.mark.parametrize("columns", [1, 16, 17, 48, 64, 130])
 def test_sums_of_products_are_exact(rows, columns, form):

@@ -56,7 +56,9 @@ class DotProduct:
     def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:
         """Return the form of a data vector that its products use."""
         low = data & 0x00FF00FF
-        high = (data >> 8) & 0x00FF00FF
+        halves = f"<{2 * data.lanes} x i16>"
+        # One instruction, while shifts of i32 need a mask too.
+        high = f.convert("bitcast", f.convert("bitcast", data, halves) >> 8, data.type)
         return low, high
 
     def prepare_weights(self, f: Function, weights: Value) -> tuple[Value, ...]:

@@ -19,6 +19,7 @@ __all__ = [
     "get_epilogue_address",
     "get_tile",
     "join_codes",
+    "join_pixels",
     "round_to_integer",
 ]
 
@@ -52,6 +53,28 @@ def join_codes(f: Function, levels: Sequence[Value]) -> Value:
     assert joined is not None
     excess = sum(MAGIC_BITS << (8 * i) for i in range(4)) & 0xFFFFFFFF
     return joined - (excess - (1 << 32) if excess >= 1 << 31 else excess)
+
+
+def join_pixels(f: Function, levels: Sequence[Value]) -> Value:
+    """Round four vectors of f32 from 0 to 255, and return their codes.
+
+    Element 4i + j of the result holds the codes of the four elements of the 128-bit lane i of vector j.
+    """
+    codes = [round_to_integer(f, level) & 255 for level in levels]
+    # Numbers known to fit in fewer bits: one instruction packs two vectors.
+    for bits in (16, 8):
+        codes = [_pack(f, a, b, bits) for a, b in zip(codes[::2], codes[1::2], strict=True)]
+    return f.convert("bitcast", codes[0], f.integers())
+
+
+def _pack(f: Function, a: Value, b: Value, bits: int) -> Value:
+    """Join the lower halves of the elements of each 128-bit lane of two vectors."""
+    size, count = 128 // bits, 32 * f.lanes // bits
+    sources = [f.convert("bitcast", x, f"<{count} x i{bits}>") for x in (a, b)]
+    numbers = [
+        lane + i + source * count for lane in range(0, count, size) for source in range(2) for i in range(0, size, 2)
+    ]
+    return f.shuffle(sources, numbers)
 
 
 @cache_kernel

@@ -24,7 +24,7 @@ from irrun.fast.jit.quantized_code import compile_products, count_quads, get_epi
 from irrun.fast.jit.quantized_panels import PanelLayout, divide_copies
 from irrun.fast.jit.tasks import SCRATCH, Argument, Call, Task, align_size, make_base
 
-__all__ = ["MAX_PANEL_SIZE", "QuantizedConvolution"]
+__all__ = ["MAX_PANEL_SIZE", "MAX_SHARED_SIZE", "QuantizedConvolution", "order_taps"]
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +74,7 @@ class QuantizedConvolution:
         self.padded = self.out_channels + -self.out_channels % max(rows, 4)
         self.weights = [_pack_weights(group, rows) for group in filters]
         self.form = get_dot_product(can_saturate=True)
-        #: The order, the places and the wide weights of the taps of each group; see `_order_taps`.
+        #: The order, the places and the wide weights of the taps of each group; see `order_taps`.
         self.ordered: list[tuple[Array, Array, Array]] = []
         self.bias = np.zeros((self.groups, self.padded), np.int32)
         own = np.zeros(self.groups * self.out_channels, np.int32)
@@ -87,7 +87,7 @@ class QuantizedConvolution:
             self.bias = self.bias.reshape(1, -1)
         if self.form.saturates:
             for i, packed in enumerate(self.weights):
-                self.weights[i], *ordered = _order_taps(packed, rows, self.in_quads * math.prod(kernel))
+                self.weights[i], *ordered = order_taps(packed, rows, self.in_quads * math.prod(kernel))
                 self.ordered.append((ordered[0], ordered[1], ordered[2]))
 
     def order_offsets(self, group: int, offsets: Array) -> Array:
@@ -139,7 +139,7 @@ def _pack_weights(codes: Array, rows: int) -> Array:
     return np.ascontiguousarray(order).reshape(-1)
 
 
-def _order_taps(packed: Array, rows: int, taps: int) -> tuple[Array, Array, Array, Array]:
+def order_taps(packed: Array, rows: int, taps: int) -> tuple[Array, Array, Array, Array]:
     """Return packed weights with the taps of each tile in another order: last those that the portable form multiplies.
 
     Returns:

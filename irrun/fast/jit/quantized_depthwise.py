@@ -25,7 +25,7 @@ from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_
 from irrun.fast.jit.convolution import Geometry
 from irrun.fast.jit.dot_products import DotProduct, get_dot_product
 from irrun.fast.jit.expressions import Expression, evaluate
-from irrun.fast.jit.quantized_code import count_quads, round_to_integer
+from irrun.fast.jit.quantized_code import count_quads, join_pixels
 from irrun.fast.jit.tasks import Argument, Task, make_base, make_range_task
 
 __all__ = ["QuantizedDepthwiseConvolution"]
@@ -272,7 +272,7 @@ class _Code:
         levels = [evaluate(f, self.expression, f.convert("sitofp", x, f.vector), operands) for x in sums]
         start = (channels.number * p["rows"] + place.row + row) * p["columns"] + place.column
         mask = None if place.is_inside else f.mask_range(0, p["columns"] - place.column)
-        f.store(_join_pixels(f, levels), f.offset(p["result"], start), mask)
+        f.store(join_pixels(f, levels), f.offset(p["result"], start), mask)
 
 
 @contextmanager
@@ -322,25 +322,6 @@ def _transpose_taps(f: Function, taps: Sequence[Value]) -> list[Value]:
     first, second = (_interleave(f, pair, 8) for pair in (taps[:2], taps[2:]))
     halves = [_interleave(f, pair, 16) for pair in zip(first, second, strict=True)]
     return [f.convert("bitcast", x, f.integers()) for pair in halves for x in pair]
-
-
-def _join_pixels(f: Function, levels: Sequence[Value]) -> Value:
-    """Round the levels of the windows 4i + j, j = 0 to 3, and return the codes of all pixels."""
-    codes = [round_to_integer(f, level) & 255 for level in levels]
-    # Numbers known to fit in fewer bits: one instruction packs two vectors.
-    for bits in (16, 8):
-        codes = [_pack(f, a, b, bits) for a, b in zip(codes[::2], codes[1::2], strict=True)]
-    return f.convert("bitcast", codes[0], f.integers())
-
-
-def _pack(f: Function, a: Value, b: Value, bits: int) -> Value:
-    """Join the lower halves of the elements of each 128-bit lane of two vectors."""
-    size, count = 128 // bits, 32 * f.lanes // bits
-    sources = [f.convert("bitcast", x, f"<{count} x i{bits}>") for x in (a, b)]
-    numbers = [
-        lane + i + source * count for lane in range(0, count, size) for source in range(2) for i in range(0, size, 2)
-    ]
-    return f.shuffle(sources, numbers)
 
 
 def _choose_height(rows: int, filter_rows: int) -> int:

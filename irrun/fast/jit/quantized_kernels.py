@@ -33,6 +33,7 @@ from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.kernels import classify_operand, expand_operand, make_geometry, make_placeholder
 from irrun.fast.jit.product_kernels import classify_operand as classify_row_operand
 from irrun.fast.jit.protocol import CompiledKernel
+from irrun.fast.jit.quantized_channels import QuantizedChannelConvolution, is_faster
 from irrun.fast.jit.quantized_code import count_quads
 from irrun.fast.jit.quantized_convolution import QuantizedConvolution
 from irrun.fast.jit.quantized_depthwise import QuantizedDepthwiseConvolution
@@ -222,9 +223,11 @@ class QuantizedConvolutionKernel(CompiledKernel):
         planar = codes if self._rank == 4 else codes[:, :, :, np.newaxis]
         bias = (-zero * sums).astype(np.int32)
         self._depthwise = QuantizedDepthwiseConvolution(planar[:, 0, 0], bias) if is_depthwise else None
+        self._bias, self._filters = bias, planar[0] if groups == 1 else None
+        self._by_channels: QuantizedChannelConvolution | None = None
         self._create_convolution = functools.partial(QuantizedConvolution, planar, bias)
-        #: For depthwise convolutions, it is created for windows and epilogues that the other form does not support.
-        self._convolution = None if is_depthwise else self._create_convolution()
+        #: It is created for windows and epilogues that the other forms do not support, or for which it is faster.
+        self._convolution = self._create_convolution() if groups > 1 and not is_depthwise else None
         self._correction: PadCorrection | None = None
         if not pads_exactly and may_pad(attributes, self._kernel_shape):
             value = source.out_low + int(zero.min()) * source.step
@@ -329,6 +332,11 @@ class QuantizedConvolutionKernel(CompiledKernel):
         if self._depthwise is not None and self.returns_codes:
             with suppress(NoKernelError):
                 return [self._depthwise.make_task(batch, geometry, self._pad, expression)], 0
+        if self._filters is not None and self.returns_codes and is_faster(self._filters, geometry):
+            with suppress(NoKernelError):
+                if self._by_channels is None:
+                    self._by_channels = QuantizedChannelConvolution(self._filters, self._bias)
+                return self._by_channels.make_tasks(batch, geometry, self._pad, expression)
         if self._convolution is None:
             self._convolution = self._create_convolution()
         return self._convolution.make_tasks(batch, geometry, self._pad, expression, self.returns_codes)
