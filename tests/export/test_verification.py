@@ -206,13 +206,15 @@ def test_scalars_and_vectors(shape, tmp_path):
 FAKE = 'levels="{}"'
 
 
-@pytest.mark.parametrize("levels", [255, 256, 16])
+#: How the lowest value is chosen, and the number of levels. With 255 levels, the zero point is 0.
+RANGES = [("symmetric", 255), ("symmetric", 256), ("symmetric", 16), ("unsigned", 255), ("unsigned", 256),
+          ("unsigned", 16), ("asymmetric", 256), ("asymmetric", 16)]  # fmt: skip
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("is_constant", [False, True])
-@pytest.mark.parametrize("kind", ["symmetric", "unsigned", "asymmetric"])
-def test_quantized_values(kind, is_constant, axis, levels, tmp_path):
-    if kind == "asymmetric" and levels == 255:
-        pytest.skip("its zero point is outside of the codes")
+@pytest.mark.parametrize(("kind", "levels"), RANGES)
+def test_quantized_values(kind, levels, is_constant, axis, tmp_path):
     shape = (4, 3)
     high = np.float32(2.0) if axis is None else np.linspace(1, 2, shape[axis], dtype=np.float32)
     if axis is not None:

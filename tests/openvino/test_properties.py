@@ -1,0 +1,208 @@
+"""Values of properties and names of devices, without models, and constants that passes fold."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import numpy as np
+import pytest
+
+from irrun import openvino as ov
+from irrun.openvino import opset13 as ops
+from irrun.openvino import passes, preprocess
+from irrun.openvino.config import Config, parse_device
+
+CPUS = os.cpu_count() or 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        *(("PERF_COUNT", value, True) for value in (True, 1, "YES", "true", " On ", "1")),
+        *(("PERF_COUNT", value, False) for value in (False, 0, "NO", "False", "off", "0")),
+        ("INFERENCE_NUM_THREADS", "3", 3),
+        ("INFERENCE_NUM_THREADS", 0, 0),
+        ("NUM_STREAMS", 4, 4),
+        ("NUM_STREAMS", "5", 5),
+        ("NUM_STREAMS", 0, 1),
+        ("NUM_STREAMS", "AUTO", CPUS),
+        ("NUM_STREAMS", "auto", CPUS),
+        ("NUM_STREAMS", -1, CPUS),
+        ("NUM_STREAMS", "NUMA", 1),
+        ("NUM_STREAMS", -2, 1),
+        ("INFERENCE_PRECISION_HINT", "f16", ov.Type.f16),
+        ("INFERENCE_PRECISION_HINT", "BF16", ov.Type.bf16),
+        ("INFERENCE_PRECISION_HINT", ov.Type.f32, ov.Type.f32),
+        ("INFERENCE_PRECISION_HINT", "undefined", ov.Type.dynamic),
+        ("INFERENCE_PRECISION_HINT", "", ov.Type.dynamic),
+    ],
+)
+def test_values_of_properties(name, value, expected):
+    for properties in ({name: value}, (name, value), [(name, value)], ((name, value),)):
+        found = Config(properties).get(name)
+        assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("PERF_COUNT", 2, "Expected only true/false"),
+        ("PERF_COUNT", "maybe", "Expected only true/false"),
+        ("INFERENCE_NUM_THREADS", -1, "Expected only non-negative numbers"),
+        ("INFERENCE_NUM_THREADS", "x", "invalid literal"),
+        ("NUM_STREAMS", -3, "Expected only integers >= -1, NUMA or AUTO"),
+        ("INFERENCE_PRECISION_HINT", "i8", "Supported values: bf16, f16, f32, dynamic"),
+        ("INFERENCE_PRECISION_HINT", "float", "Expected only names of element types"),
+    ],
+)
+def test_values_of_properties_that_are_refused(name, value, message):
+    text = f"Wrong value {value} for property key {name}. {message}"
+    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}"):
+        Config({name: value})
+
+
+def test_properties_that_are_unknown():
+    with pytest.raises(RuntimeError, match=r"^NotFound: Unsupported property OTHER by AUTO plugin\.$"):
+        Config({"OTHER": 1}, "AUTO")
+    with pytest.raises(RuntimeError, match=r"^Cannot get unsupported property: OTHER$"):
+        Config().get("OTHER")
+    with pytest.raises(RuntimeError, match=r"^Unsupported property: OTHER$"):
+        Config().get_compiled("OTHER", "m")
+
+
+def test_properties_of_other_devices_are_ignored():
+    settings = {"DEVICE_PROPERTIES": {"CPU": {"PERF_COUNT": True}, "GPU": {"OTHER": 1}}}
+    assert Config(settings).values == {"PERF_COUNT": True}
+    assert Config(settings, "AUTO").values == {}
+    assert Config({"DEVICE_PROPERTIES": 3}).values == {}
+    assert Config().values == {}
+
+
+def test_requests_that_keep_the_processor_busy():
+    assert Config().count_requests() == 1
+    assert Config({"PERFORMANCE_HINT": "THROUGHPUT"}).count_requests() == CPUS
+    assert Config({"PERFORMANCE_HINT": "LATENCY"}).count_requests() == 1
+    assert Config({"NUM_STREAMS": 7, "PERFORMANCE_HINT": "LATENCY"}).count_requests() == 7
+    assert Config({"PERFORMANCE_HINT_NUM_REQUESTS": 5, "NUM_STREAMS": 7}).count_requests() == 5
+    assert Config({"NUM_STREAMS": 7}).get_compiled("OPTIMAL_NUMBER_OF_INFER_REQUESTS", "m") == 7
+
+
+def test_precisions():
+    assert Config({"INFERENCE_PRECISION_HINT": "f32"}).get_precision() == "f32"
+    for hint in ("f16", "bf16", "dynamic"):
+        assert Config({"INFERENCE_PRECISION_HINT": hint}).get_precision() == "declared"
+
+
+def test_properties_of_compiled_models_have_values():
+    config = Config({"PERF_COUNT": True, "PERFORMANCE_HINT": "THROUGHPUT", "PERFORMANCE_HINT_NUM_REQUESTS": 3})
+    names = ("NETWORK_NAME", "EXECUTION_DEVICES", "LOADED_FROM_CACHE", "PERF_COUNT", "PERFORMANCE_HINT")
+    assert [config.get_compiled(name, "m") for name in names] == ["m", ["CPU"], False, "YES", "THROUGHPUT"]
+    assert config.get_compiled("PERFORMANCE_HINT_NUM_REQUESTS", "m") == "3"
+    assert config.get_compiled("NUM_STREAMS", "m") == 3
+    assert Config({"NUM_STREAMS": 2}).get_compiled("NUM_STREAMS", "m") == 2
+    assert Config().get_compiled("PERF_COUNT", "m") == "NO"
+    supported = config.get_compiled("SUPPORTED_PROPERTIES", "m")
+    assert set(supported.values()) == {"RO"}
+    assert {"NETWORK_NAME", "PERF_COUNT", "NUM_STREAMS"} <= set(supported)
+    for name in supported:
+        if name != "SUPPORTED_PROPERTIES":
+            config.get_compiled(name, "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("CPU", "CPU"),
+        ("CPU.0", "CPU"),
+        ("AUTO", "AUTO"),
+        ("AUTO:CPU", "AUTO"),
+        ("AUTO:GPU,CPU", "AUTO"),
+        ("AUTO:-GPU, CPU.1", "AUTO"),
+        ("MULTI:CPU", "AUTO"),
+        ("HETERO:CPU", "AUTO"),
+        ("BATCH:CPU(4)", "AUTO"),
+    ],
+)
+def test_names_of_devices(name, device):
+    assert parse_device(name) == device
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("GPU", 'Device with "GPU" name is not available: irrun runs models on the device "CPU" only'),
+        ("GPU.1", 'Device with "GPU.1" name is not available'),
+        ("NPU", 'Device with "NPU" name is not available'),
+        ("AUTO:GPU", 'Device with "GPU" name is not available'),
+        ("HETERO:GPU,CPU", 'Device with "GPU" name is not available'),
+        ("MULTI", 'Device with "MULTI" name is not available'),
+        ("BATCH:GPU(4)", 'Device with "GPU" name is not available'),
+        ("CPU:1", 'Device with "CPU:1" name is not registered in the OpenVINO Runtime'),
+        ("XPU", 'Device with "XPU" name is not registered in the OpenVINO Runtime'),
+        ("AUTO:XPU", 'Device with "XPU" name is not registered in the OpenVINO Runtime'),
+    ],
+)
+def test_names_of_devices_that_are_refused(name, message):
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        parse_device(name)
+
+
+def fold(output, *parameters):
+    """Return the types of the nodes that are left after constants are folded, and whether there were any."""
+    model = ov.Model([ops.result(output)], list(parameters), "m")
+    changed = passes.ConstantFolding().run_on_model(model)
+    return sorted(node.get_type_name() for node in model.get_ordered_ops()), changed
+
+
+def test_values_of_constants_are_folded():
+    x = ops.parameter([2], np.float32)
+    one = ops.constant(np.float32([1, 2]))
+    assert fold(ops.add(ops.relu(x), ops.exp(ops.sqrt(one))), x) == (
+        ["Add", "Constant", "Parameter", "Relu", "Result"], True
+    )  # fmt: skip
+    assert fold(ops.add(x, one), x) == (["Add", "Constant", "Parameter", "Result"], False)
+
+
+def test_random_numbers_and_states_are_not_folded():
+    shape, zero, one = ops.constant(np.array([2])), ops.constant(np.float32(0)), ops.constant(np.float32(1))
+    random = ops.random_uniform(shape, zero, one, "f32")
+    assert fold(random) == (["Constant"] * 3 + ["RandomUniform", "Result"], False)
+    parts = ops.split(ops.constant(np.arange(4, dtype=np.float32)), ops.constant(np.int64(0)), 2, name="s")
+    types, changed = fold(ops.add(parts.output(0), parts.output(1)))
+    assert (types, changed) == (["Constant", "Result"], True)
+
+
+def test_values_that_cannot_be_computed_stay():
+    indices = ops.constant(np.array([0, 1, 7]))
+    data = ops.parameter([2], np.float32)
+    reshape = ops.reshape(ops.constant(np.float32([1, 2, 3])), ops.constant(np.array([-1])), False)
+    assert fold(reshape) == (["Constant", "Result"], True)
+    types, changed = fold(ops.gather(data, indices, ops.constant(np.int64(0))), data)
+    assert ("Gather" in types, changed) == (True, False)
+
+
+def test_names_of_folded_values():
+    split = ops.split(ops.constant(np.arange(4, dtype=np.float32)), ops.constant(np.int64(0)), 2, name="s")
+    model = ov.Model([ops.result(split.output(0)), ops.result(split.output(1))], [], "m")
+    passes.ConstantFolding().run_on_model(model)
+    assert [result.input_value(0).get_node().get_friendly_name() for result in model.get_results()] == ["s.0", "s.1"]
+    exp = ops.exp(ops.constant(np.float32([0])), name="e")
+    model = ov.Model([ops.result(exp)], [], "m")
+    passes.ConstantFolding().run_on_model(model)
+    assert model.get_results()[0].input_value(0).get_node().get_friendly_name() == "e"
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (lambda p: p.input(3), "index 3|out of range|3"),
+        (lambda p: p.input("nothing"), "nothing"),
+        (lambda p: p.output(2), "2"),
+    ],
+)
+def test_inputs_of_preprocessing_that_do_not_exist(steps, message):
+    x = ops.parameter([1, 3, 4, 4], np.float32, name="x")
+    processor = preprocess.PrePostProcessor(ov.Model([ops.result(ops.relu(x))], [x], "m"))
+    with pytest.raises(RuntimeError, match=message):
+        steps(processor)
