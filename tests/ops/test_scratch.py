@@ -258,6 +258,9 @@ CASES = [
         {"hidden_size": 256, "direction": "forward"},
     ),
     ("CTCGreedyDecoderSeqLen-6", (draw(10, 500, 200), np.full(10, 500, np.int32)), {}),
+    ("CTCGreedyDecoderSeqLen-6", (draw(1 << 19, 1, 1), np.ones(1 << 19, np.int32)), {}),
+    ("CTCGreedyDecoder-1", (draw(1, 1 << 19, 2), np.ones((1, 1 << 19), F32)), {}),
+    ("CTCGreedyDecoder-1", (draw(1 << 19, 1, 1), np.ones((1 << 19, 1), F32)), {}),
     (
         "PriorBox-8",
         (make_i64(100, 100), make_i64(1000, 1000)),

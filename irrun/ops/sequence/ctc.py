@@ -7,12 +7,16 @@ import numpy as np
 from irrun.deadlines import within_time
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
+from irrun.limits import check_scratch
 from irrun.ops._support.axes import to_scalar
 from irrun.ops._support.checks import check_shape, read_lengths
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 
 __all__ = ["ctc_greedy_decoder_1", "ctc_greedy_decoder_seq_len_6", "ctc_loss_4"]
+
+#: Bytes of integers and masks for each time step, which exceed the data if there are few classes.
+STEP_BYTES = 48
 
 
 @op("CTCGreedyDecoder", since=1, scratch=1.5, kind="selection", shape="infer_ctc_decoder")
@@ -92,6 +96,7 @@ def _find_best_classes(data: Array) -> Array:
     """Return the first class with the highest value; as in C++, comparisons with NaN are false."""
     if data.size == 0:
         return np.zeros(data.shape[:-1], np.int64)
+    check_scratch(STEP_BYTES * (data.size // data.shape[-1]) + data.nbytes + data.size)
     is_nan = np.isnan(data)
     if not is_nan.any():
         return data.argmax(axis=-1)  # type: ignore[no-any-return]
