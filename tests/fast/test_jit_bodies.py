@@ -230,6 +230,96 @@ def test_operations_without_an_emitter_have_no_compiled_form():
     assert can_compile(BodyStep(site, (1, 2, 3), (4,))) == "Roll-7 has no compiled form"
 
 
+# Cells
+
+GATES = {"LSTMCell": 4, "GRUCell": 3, "RNNCell": 1}
+VERSIONS = {"LSTMCell": "opset4", "GRUCell": "opset3", "RNNCell": "opset1"}
+
+
+def make_cell(name, **changes):
+    """Return the inputs of a cell with 5 elements of the hidden state, for a batch of 2 and 3 elements of the input."""
+    gates = GATES[name]
+    values = {"X": lay_out(2, 3), "H": lay_out(2, 5)}
+    if name == "LSTMCell":
+        values["C"] = lay_out(2, 5)
+    values |= {"W": np.ones((gates * 5, 3), F32), "R": np.ones((gates * 5, 5), F32), "B": np.ones(gates * 5, F32)}
+    values |= changes
+    return [value for value in values.values() if value is not None]
+
+
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("bias", [True, False])
+def test_cells_return_states(name, bias):
+    count = 2 if name == "LSTMCell" else 1
+    inputs = make_cell(name, **({} if bias else {"B": None}))
+    outputs = add(name, inputs, {"hidden_size": "5"}, VERSIONS[name], outputs=count)
+    assert [(value.shape, value.dtype) for value in outputs] == [((2, 5), F32)] * count
+
+
+def test_linear_gates_have_a_bias_of_their_own():
+    inputs = make_cell("GRUCell", B=np.ones(20, F32))
+    attributes = {"hidden_size": "5", "linear_before_reset": "true"}
+    assert add("GRUCell", inputs, attributes, "opset3")[0].shape == (2, 5)
+    with refuses("the shape of the biases does not match"):
+        add("GRUCell", make_cell("GRUCell"), attributes, "opset3")
+    with refuses("the shape of the biases does not match"):
+        add("GRUCell", inputs, {"hidden_size": "5"}, "opset3")
+
+
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"W": lay_out(5, 3)}, "the weights are not constant"),
+        ({"R": lay_out(5, 5)}, "the weights are not constant"),
+        ({"B": lay_out(5)}, "the weights are not constant"),
+        ({"W": np.ones(15, F32)}, "the shapes do not match"),
+        ({"R": np.ones((5, 4), F32)}, "the shapes do not match"),
+        ({"X": lay_out(2, 4)}, "the shapes do not match"),
+        ({"X": lay_out(2, 3, 1)}, "the shapes do not match"),
+        ({"W": np.ones((4, 3), F32)}, "expected weights in f32 of all gates"),
+        ({"X": lay_out(2, 3, dtype=F64)}, "expected weights in f32 of all gates"),
+        ({"H": lay_out(2, 5, dtype=F64)}, "expected weights in f32 of all gates"),
+        ({"H": lay_out(1, 5)}, "the shapes of the states do not match"),
+        ({"H": lay_out(2, 6)}, "the shapes of the states do not match"),
+        ({"B": np.ones(4, F32)}, "the shape of the biases does not match"),
+        ({"B": np.ones((1, 5), F32)}, "the shape of the biases does not match"),
+    ],
+)
+def test_cells_of_other_shapes_are_refused(name, changes, reason):
+    with refuses(reason):
+        outputs = 2 if name == "LSTMCell" else 1
+        add(name, make_cell(name, **changes), {"hidden_size": "5"}, VERSIONS[name], outputs=outputs)
+
+
+@pytest.mark.parametrize(
+    ("peepholes", "is_accepted"),
+    [
+        (np.ones(15, F32), True),
+        (np.zeros(15, F32), True),
+        (np.ones(5, F32), False),
+        (np.ones(15, F64), False),
+        (np.ones((3, 5), F32), False),
+        (lay_out(15), False),
+    ],
+)
+def test_peepholes_are_constant(peepholes, is_accepted):
+    attributes = {"hidden_size": "5"}
+    inputs = [*make_cell("LSTMCell"), peepholes]
+    if is_accepted:
+        assert len(add("LSTMCell", inputs, attributes, "opset1", outputs=2)) == 2
+    else:
+        with refuses("expected constant peepholes"):
+            add("LSTMCell", inputs, attributes, "opset1", outputs=2)
+
+
+def test_unknown_functions_of_gates_are_refused():
+    attributes = {"hidden_size": "5", "activations": "sigmoid,other,tanh"}
+    with refuses("the activation function 'other' is unknown"):
+        add("LSTMCell", make_cell("LSTMCell"), attributes, "opset4", outputs=2)
+    assert add("LSTMCell", make_cell("LSTMCell"), {**attributes, "activations": "Sigmoid, ReLU"}, "opset4", outputs=2)
+
+
 # The number of iterations
 
 
