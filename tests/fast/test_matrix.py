@@ -7,6 +7,7 @@ import pytest
 
 from fast.harness import (
     INTEGERS,
+    calls_plain,
     check,
     find_operation,
     is_specialized,
@@ -186,3 +187,13 @@ def test_product_with_operations_refuses_other_inputs():
     ):
         site = CallSite(find_operation("MatMul-1"), attributes, values, (False, False), output_count=1)
         assert make_product_kernel(site, make_epilogue(weights[0])) is None
+
+
+@pytest.mark.usefixtures("any_products")
+@pytest.mark.parametrize(("dtype", "is_plain"), [(np.float32, False), (np.float64, True), (np.float16, True)])
+@pytest.mark.parametrize("shape", [(4, 6), (2, 3, 6), (6,)])
+def test_products_of_weights_with_other_types_are_left_to_the_plain_kernel(dtype, is_plain, shape):
+    data, weights = make_floats(shape).astype(dtype), make_floats((6, 5), 1)
+    assert calls_plain("MatMul-1", [data, weights], constants=[1]) == is_plain
+    attributes = {"transpose_b": True}
+    assert calls_plain("MatMul-1", [data, np.ascontiguousarray(weights.T)], attributes, constants=[1]) == is_plain

@@ -59,6 +59,8 @@ def one(value: object) -> np.ndarray[Any, Any]:
 
 #: Operation, inputs as partial shapes or known values, attributes, message.
 CASES: list[tuple[str, list[Any], dict[str, str], str]] = [
+    ("Eye-9", [i64(-1), i64(2), i64(0)], {"output_type": "f32"}, "num_rows is [-1], expected non-negative sizes"),
+    ("Eye-9", [i64(1), i64(-2), i64(0)], {"output_type": "f32"}, "num_columns is [-2], expected non-negative sizes"),
     ("MatMul-1", [(), (3, 4)], {}, "a has the shape [] and b has the shape [3,4], expected at least one dimension"),
     ("MatMul-1", [(2, 3), (2, 4)], {}, "expected 3 rows in b, found 2"),
     ("MatMul-1", [(3, 2), (2, 4)], {"transpose_a": "true"}, "a (transposed) has the shape [3,2] and b has the shape"),

@@ -254,13 +254,13 @@ def _bind_extremum(site: Site) -> Call | None:
 
 
 @elementwise("Maximum-1", bind=_bind_extremum, is_cheap=True)
-def maximum(m: Machine, a: Value, b: Value, *, is_number: bool = False) -> Value:
+def maximum(m: Machine, a: Value, b: Value, *, is_number: bool) -> Value:
     """Return b where it is greater, else a, also where b is NaN."""
     return m.maximum(a, b) if is_number else m.select_greater(b, a, b, a)
 
 
 @elementwise("Minimum-1", bind=_bind_extremum, is_cheap=True)
-def minimum(m: Machine, a: Value, b: Value, *, is_number: bool = False) -> Value:
+def minimum(m: Machine, a: Value, b: Value, *, is_number: bool) -> Value:
     """Return b where it is less, else a, also where b is NaN."""
     return m.minimum(a, b) if is_number else m.select_greater(a, b, b, a)
 
