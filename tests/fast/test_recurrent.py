@@ -9,7 +9,10 @@ import pytest
 from openvino_modules import import_builder
 
 import irrun
-from irrun.fast.recurrent import RecurrentSequence
+from irrun.fast.recurrent import RecurrentSequence, sequences
+from irrun.fast.recurrent.matrices import PartedMatrix
+from irrun.fast.recurrent.preparation import _prepare_lstm
+from irrun.fast.recurrent.sequences import read_lengths
 
 ov = import_builder()
 ops = import_builder("openvino.opset13")
@@ -273,3 +276,58 @@ def test_results_do_not_depend_on_the_number_of_threads(tmp_path, batch):
     for other in results[1:]:
         for value, expected in zip(other, results[0], strict=True):
             np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
+@pytest.mark.parametrize(
+    ("lengths", "is_read"), [([4, 4], False), ([4, 3], True), ([3, 3], True), (None, True)], ids=str
+)
+def test_lengths_are_not_read_if_all_are_constant_and_that_of_the_data(tmp_path, monkeypatch, kind, lengths, is_read):
+    rng = np.random.default_rng(0)
+    model = build_sequence(rng, kind, 3, 5, "forward", lengths)
+    inputs = [make_random(rng, 2, 4, 3), *[make_random(rng, 2, 1, 5)] * (2 if kind == "lstm" else 1)]
+    inputs += [] if lengths else [np.array([4, 4], np.int32)]
+    path = tmp_path / "model.xml"
+    ov.save_model(model, path, compress_to_fp16=False)
+    calls = []
+
+    def count_calls(*arguments):
+        calls.append(arguments)
+        return read_lengths(*arguments)
+
+    monkeypatch.setattr(sequences, "read_lengths", count_calls)
+    irrun.compile_model(path)(inputs)
+    assert len(calls) == is_read
+
+
+@pytest.mark.parametrize(
+    ("size", "hidden", "is_small"), [(39, 32, True), (40, 32, False), (127, 16, True), (128, 16, False)]
+)
+def test_weights_of_small_cells_are_multiplied_together(size, hidden, is_small):
+    rng = np.random.default_rng(0)
+    W, R, B = (make_random(rng, 4 * hidden, *columns) for columns in ((size,), (hidden,), ()))
+    for biases in (B, None):
+        weights = _prepare_lstm(W, R, biases)
+        assert (weights.combined is not None) == is_small
+        if weights.combined is not None:
+            assert weights.combined.shape == (size + 1 + hidden, 4 * hidden)
+            assert weights.combined[size].any() == (biases is not None)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "columns", "batch", "parts"),
+    [
+        (128, 128, 16, 1),  # 262,144 multiplications
+        (128, 128, 17, 2),
+        (128, 128, 64, 4),
+        (128, 128, 1000, 8),  # rows of 16 elements
+        (48, 1 << 20, 1, 3),
+        (36, 1 << 20, 1, 2),
+        (20, 1 << 20, 1, 1),
+        (10, 1 << 20, 1, 1),
+    ],
+)
+def test_products_with_states_are_divided_into_small_ones(hidden, columns, batch, parts):
+    matrix = PartedMatrix(np.broadcast_to(F32(0), (2 * hidden, 1)), 2)
+    matrix.matrix = np.broadcast_to(F32(0), (2 * hidden, columns))
+    assert matrix.count_parts(batch) == parts
