@@ -14,7 +14,8 @@ from irrun.fast.jit import quantized_pads
 from irrun.fast.jit.bindings import make_layout
 from irrun.fast.jit.codes import CodeFormat, decode, encode
 from irrun.fast.jit.dot_products import MAX_PRODUCTS
-from irrun.fast.jit.expressions import Step
+from irrun.fast.jit.expressions import Expression, Step
+from irrun.fast.jit.quantized_depthwise import QuantizedDepthwiseConvolution
 from irrun.fast.jit.quantized_epilogue import CodedOperand, simplify
 from irrun.fast.jit.quantized_kernels import (
     DecodingKernel,
@@ -440,3 +441,31 @@ def test_epilogues_are_simplified_to_products_and_sums(steps, sources, compute, 
     np.testing.assert_allclose(evaluate(epilogue, sums, [np.array(7.0)]), compute(sums * scale + offset), rtol=1e-6)
     if names is not None:
         assert [step.name for step in epilogue.steps] == names
+
+
+@pytest.mark.parametrize(
+    ("kernel", "attributes", "kinds", "reason"),
+    [
+        ((3, 3), {}, ("scalar", "channel"), ""),
+        ((8, 8), {}, ("channel",), ""),
+        ((3, 3), {"strides": [3, 2]}, ("channel",), ""),
+        ((1, 2), {"dilations": [300, 256]}, ("channel",), ""),
+        ((5, 13), {}, ("channel",), "expected smaller filters, strides and dilations"),
+        ((3, 3), {"strides": [1, 3]}, ("channel",), "expected smaller filters, strides and dilations"),
+        ((1, 2), {"dilations": [1, 257]}, ("channel",), "expected smaller filters, strides and dilations"),
+        ((3, 3), {}, ("channel", "full"), "expected operands of channels"),
+        ((3, 3), {}, ("codes",), "expected operands of channels"),
+    ],
+)
+def test_codes_of_depthwise_convolutions_have_a_form_of_their_own_for_small_windows(kernel, attributes, kinds, reason):
+    from irrun.fast.jit.kernels import make_geometry
+
+    windows = create_windows((20, 300), kernel, **{**CONVOLUTION, **attributes})
+    convolution = QuantizedDepthwiseConvolution(np.ones((4, *kernel), np.int8), np.zeros(4, np.int32))
+    steps = tuple(Step("Add", (max(0, i), 1 + i)) for i in range(len(kinds)))
+    expression = Expression(kinds, (*steps, Step("Level", (len(kinds) + len(steps),), (255.0,))))
+    if reason:
+        with refuses(reason):
+            convolution.make_task(1, make_geometry((20, 300), windows), 0, expression)
+    else:
+        convolution.make_task(1, make_geometry((20, 300), windows), 0, expression)

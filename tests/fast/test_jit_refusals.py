@@ -673,3 +673,22 @@ def find_refusal(name, version, attributes, constants, shapes):
 )
 def test_call_sites_have_kernels_or_a_reason(name, version, attributes, constants, shapes, reason):
     assert find_refusal(name, version, attributes, constants, shapes) == reason
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "fits"),
+    [
+        ((3, 3), (3, 2), True),
+        ((3, 3), (1, 3), False),
+        ((3, 4), (1, 1), True),
+        ((1, 13), (1, 1), False),
+    ],
+)
+def test_depthwise_convolutions_of_large_windows_are_not_compiled(kernel, strides, fits, monkeypatch):
+    monkeypatch.setattr("irrun.fast.jit.depthwise.MAX_TAPS", 12)  # the code of more would take long to compile
+    convolution = ConvolutionKernel(ones(2, 1, 1, *kernel), {**CONVOLUTION, "strides": list(strides)}, (), [])
+    if fits:
+        assert convolution(ones(1, 2, 50, 50)).shape[:2] == (1, 2)
+    else:
+        with refuses("the filter or the stride is too large"):
+            convolution(ones(1, 2, 50, 50))
