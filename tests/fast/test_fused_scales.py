@@ -1,4 +1,4 @@
-"""Constant factors of the results of convolutions, by which the filters are multiplied."""
+"""Elementwise operations that are fused: constant factors of convolutions, and what computes other operations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 
 from irrun.fast.convolution import _split_scale
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
+from irrun.fast.fused import FusedKernel, fuse
 from irrun.fast.specialization import CallSite
 from irrun.ops._support.autoload import load_kernels
 from irrun.ops._support.registry import find
@@ -91,3 +92,21 @@ def test_remaining_steps_start_with_the_scaled_result():
         Step("Add", (first, RUNNING)),
         Step("Add", (second, CONSTANT)),
     )
+
+
+def test_operations_are_specialized_before_fused_steps():
+    chain = ElementwiseChain((Step("Relu", (RUNNING,)),))
+    data = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
+    for name, constants, attributes, is_specialized in (
+        ("ReduceMean", (None, np.array([1])), {"keep_dims": False}, True),
+        ("Roll", (None, np.array([1]), np.array([0])), {}, False),
+    ):
+        load_kernels(name)
+        operation = find(name, "opset7")
+        assert operation is not None
+        site = CallSite(operation, attributes, constants, (False,) * len(constants), 1)
+        kernel = fuse(site, chain)
+        assert isinstance(kernel, FusedKernel)
+        assert (kernel.kernel != site.call_plain) == is_specialized
+        expected = np.maximum(operation.kernel(data, *constants[1:], **attributes), 0)
+        np.testing.assert_allclose(kernel(data), expected, rtol=1e-6, atol=1e-6)

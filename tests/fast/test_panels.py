@@ -357,3 +357,34 @@ def test_few_weights_are_copied_only_if_they_are_not_usable(layout):
     assert np.shares_memory(viewed, weights) == (layout == "usable")
     assert viewed.flags.writeable == (layout == "usable")
     np.testing.assert_array_equal(viewed, weights)
+
+
+@pytest.mark.parametrize(
+    ("lead", "rows", "inner", "columns", "is_divided"),
+    [
+        (100, 100, 100, 100, False),  # up to a million multiplications
+        (6, 100, 100, 101, True),
+        (5, 100, 100, 101, False),  # less than 6 millions in total
+        (2, 100, 100, 300, True),
+        (1, 48, 256, 600, False),  # long rows of enough rows and columns
+        (1, 600, 256, 48, False),
+        (1, 47, 256, 600, True),
+        (1, 600, 256, 47, True),
+        (1, 48, 255, 600, True),
+    ],
+)
+def test_products_are_divided_into_blocks_if_that_pays(lead, rows, inner, columns, is_divided, monkeypatch):
+    calls = []
+    monkeypatch.setattr(panels, "has_small_kernels", lambda: True)
+    monkeypatch.setattr(panels, "_multiply_by_panels", lambda *arguments: calls.append(arguments))
+    zero = np.zeros(1, np.float32)
+    shapes = (lead, rows, inner), (lead, inner, columns)
+    a, b = (np.lib.stride_tricks.as_strided(zero, shape, (0, 0, 4)) for shape in shapes)
+    monkeypatch.setattr(panels.np, "matmul", lambda *_, **__: None)
+    out = np.empty((lead, rows, columns), np.float32)
+    multiply_in_blocks(a, b, out)
+    assert bool(calls) == is_divided
+    multiply_in_blocks(np.lib.stride_tricks.as_strided(zero, a.shape, (0, 4, 0)), b, out)
+    monkeypatch.setattr(panels, "has_small_kernels", lambda: False)
+    multiply_in_blocks(a, b, out)
+    assert len(calls) == is_divided

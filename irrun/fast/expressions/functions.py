@@ -92,7 +92,7 @@ def _bind_selu(site: Site) -> Call | None:
 
 @elementwise("Selu-1", bind=_bind_selu)
 @elementwise("Elu-1", bind=_bind_elu)
-def elu(m: Machine, x: Value, *, alpha: float = 1.0, scale: float = 1.0) -> Value:
+def elu(m: Machine, x: Value, *, alpha: float, scale: float = 1.0) -> Value:
     """Compute max(x, 0) + alpha (exp(min(x, 0)) - 1), times scale."""
     below = m.expm1(m.minimum(x, 0.0))
     # x exceeds exp(x) - 1 only where it is positive.
