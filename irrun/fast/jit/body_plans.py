@@ -103,7 +103,7 @@ class BodyPlan:
         tables: Tables of addresses; see `Schedule`. Array 0 of a run is the arena; the arrays of inputs
             and results follow.
         tasks: The tasks with their arrays.
-        varying: The numbers of the arrays whose addresses differ between iterations.
+        varying: The numbers of the inputs whose addresses differ between iterations.
         kept: Objects that addresses point to.
         has_status: Whether tasks set the first element of the arena, an i64, if their inputs are invalid.
         schedules: The schedules by number of threads.
@@ -313,7 +313,6 @@ class BodyPlanner:
                     places.append(_locate(array))
             tasks.append((task, places))
         numbers = {place.base for slot in varying if (place := self.values[slot].block.place) is not None}
-        numbers.update(range(first, first + len(results)))
         return BodyPlan(arena_size, layouts, tables, tasks, frozenset(numbers), self._kept, self._status is not None)
 
 
