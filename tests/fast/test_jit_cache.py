@@ -46,3 +46,22 @@ def test_size_is_checked_after_one_of_sixteen_kernels(tmp_path, monkeypatch):
         cache.save(f"target/{number}", code)
     assert checks == [tmp_path / "jit"] * sum(hashlib.sha256(code).digest()[0] % 16 == 0 for code in codes)
     assert 8 <= len(checks) <= 32
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_files_that_cannot_be_written_are_removed(error, tmp_path, monkeypatch):
+    monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path))
+
+    def fail(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.os, "replace", fail)
+        if error is OSError:
+            cache.save("target/key", b"code")
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                cache.save("target/key", b"code")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    cache.save("target/key", b"code")
+    assert cache.load("target/key") == b"code"

@@ -122,7 +122,7 @@ class BodyPlan:
         """Return the schedule for the number of threads of the current run.
 
         Args:
-            varying: The arrays of `varying`, in the order in which a run passes their addresses.
+            varying: The arrays whose addresses differ between iterations, in the order in which a run passes them.
         """
         threads = get_thread_count()
         if threads not in self.schedules:
