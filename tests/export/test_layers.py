@@ -286,3 +286,97 @@ def test_constants_are_stored_in_a_type_of_the_opset(kind, opset, stored, tmp_pa
     assert stored in [onnx.TensorProto.DataType.Name(tensor.data_type) for tensor in exported.graph.initializer]
     (found,) = run_exported(tmp_path / "model.onnx", [np.ones(count, np.float32)])
     np.testing.assert_array_equal(found, irrun.run(model, np.ones(count, np.float32))[0])
+
+
+ROTARY = (
+    'rotary_ndims="{n}" is_interleaved="{interleaved}" is_chatglm="{chatglm}" is_qwen="{qwen}" '
+    'support_2d_rope="{two}" slice_start="0" slice_stop="0" head_cnt="{heads}" head_size="{size}" '
+    'gather_position_arg_id="{argument}" use_rope_cache="{cache}" input_trans0213="false" output_trans0213="false"'
+)
+PLAIN = {
+    "n": 4, "interleaved": "false", "chatglm": "false", "qwen": "false", "two": "false", "heads": 0, "size": 0,
+    "argument": 0, "cache": "true",
+}  # fmt: skip
+POSITIONS = np.array([[2, 0, 5]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "values"),
+    [
+        ({}, [make(1, 2, 3, 6), make(1, 1, 3, 4, seed=1), make(1, 1, 3, 4, seed=2)]),
+        ({}, [make(1, 2, 3, 6), make(1, 1, 3, 2, seed=1), make(1, 1, 3, 2, seed=2)]),
+        ({}, [make(2, 3, 6), make(3, 4, seed=1), make(3, 4, seed=2)]),
+        ({"argument": 3}, [make(1, 2, 3, 6), make(7, 4, seed=1), make(7, 4, seed=2), POSITIONS]),
+        ({"argument": 3}, [make(1, 2, 3, 6), make(1, 1, 7, 4, seed=1), make(1, 1, 7, 4, seed=2),
+                           POSITIONS.reshape(1, 1, 3, 1)]),
+        ({"interleaved": "true"}, [make(1, 3, 2, 6), make(1, 3, 4, seed=1), make(1, 3, 4, seed=2)]),
+        ({"qwen": "true", "heads": 2, "size": 4},
+         [make(1, 3, 24), make(1, 7, 1, 4, seed=1), make(1, 7, 1, 4, seed=2)]),
+        ({"qwen": "true", "heads": 2, "size": 4, "argument": 3},
+         [make(1, 3, 24), make(1, 7, 1, 4, seed=1), make(1, 7, 1, 4, seed=2), POSITIONS]),
+        ({"chatglm": "true", "heads": 2, "size": 6}, [make(3, 1, 12), make(3, 1, 2, 2, seed=1), make(1)]),
+        ({"chatglm": "true", "heads": 2, "size": 6, "cache": "false"},
+         [make(3, 1, 12), make(3, 1, 1, 2, seed=1), make(3, 1, 1, 2, seed=2)]),
+    ],
+)  # fmt: skip
+def test_variants_of_rotary_embeddings(changes, values, tmp_path):
+    data = ROTARY.format(**PLAIN | changes)
+    check(tmp_path, "RoPE", "ie_internal_opset", data, values, rtol=1e-4)
+
+
+def test_rotary_embeddings_need_a_number_of_angles(tmp_path):
+    values = [make(1, 2, 3, 6), make(1, 1, 3, 4, seed=1), make(1, 1, 3, 4, seed=2)]
+    with pytest.raises(irrun.UnsupportedError, match="the number of angles is dynamic"):
+        check(tmp_path, "RoPE", "ie_internal_opset", ROTARY.format(**PLAIN), values, dynamic=True)
+
+
+LSTM = 'hidden_size="3" activations="{f},{g},{h}" activations_alpha="{alpha}" activations_beta="{beta}" clip="{clip}"'
+
+
+@pytest.mark.parametrize("clip", [0, 0.4])
+@pytest.mark.parametrize("functions", [("sigmoid", "tanh", "tanh"), ("hardsigmoid", "relu", "sigmoid")])
+def test_cells(functions, clip, tmp_path):
+    rng = np.random.default_rng(0)
+
+    def draw(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    f, g, h = functions
+    scales = {"alpha": "0.3", "beta": "0.6"} if f == "hardsigmoid" else {"alpha": "", "beta": ""}
+    data = LSTM.format(f=f, g=g, h=h, clip=clip, **scales)
+    x, state, cell = draw(2, 4), draw(2, 3), draw(2, 3)
+    check(tmp_path, "LSTMCell", "opset4", data, [x, state, cell, draw(12, 4), draw(12, 3), draw(12)],
+          constants=[3, 4, 5], outputs=2, rtol=1e-4)  # fmt: skip
+    gru = data.replace(f",{h}", "") + ' linear_before_reset="{}"'
+    for linear, size in (("false", 9), ("true", 12)):
+        values = [x, state, draw(9, 4), draw(9, 3), draw(size)]
+        check(tmp_path, "GRUCell", "opset3", gru.format(linear), values, constants=[2, 3, 4], rtol=1e-4)
+    rnn = data.replace(f",{g},{h}", "")
+    check(
+        tmp_path, "RNNCell", "opset1", rnn, [x, state, draw(3, 4), draw(3, 3), draw(3)], constants=[2, 3, 4], rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("functions", [("sigmoid", "tanh", "tanh"), ("hardsigmoid", "relu", "sigmoid")])
+def test_sequences(functions, direction, tmp_path):
+    rng = np.random.default_rng(0)
+    count = 2 if direction == "bidirectional" else 1
+
+    def draw(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    f, g, h = functions
+    scales = {"alpha": "0.3", "beta": "0.6"} if f == "hardsigmoid" else {"alpha": "", "beta": ""}
+    data = LSTM.format(f=f, g=g, h=h, clip=0, **scales) + f' direction="{direction}"'
+    x, state, lengths = draw(2, 5, 4), draw(2, count, 3), np.array([5, 3])
+    weights = [draw(count, 12, 4), draw(count, 12, 3), draw(count, 12)]
+    values = [x, state, draw(2, count, 3), lengths, *weights]
+    check(tmp_path, "LSTMSequence", "opset5", data, values, constants=[4, 5, 6], outputs=3, rtol=1e-4)
+    gru = data.replace(f",{h}", "") + ' linear_before_reset="{}"'
+    for linear, size in (("false", 9), ("true", 12)):
+        values = [x, state, lengths, draw(count, 9, 4), draw(count, 9, 3), draw(count, size)]
+        check(tmp_path, "GRUSequence", "opset5", gru.format(linear), values, constants=[3, 4, 5], outputs=2, rtol=1e-4)
+    rnn = data.replace(f",{g},{h}", "")
+    values = [x, state, lengths, draw(count, 3, 4), draw(count, 3, 3), draw(count, 3)]
+    check(tmp_path, "RNNSequence", "opset5", rnn, values, constants=[3, 4, 5], outputs=2, rtol=1e-4)

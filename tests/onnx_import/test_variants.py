@@ -423,3 +423,29 @@ def test_files_of_weights_that_are_refused(key, value, message, tmp_path):
     path.write_bytes(model.SerializeToString())
     with pytest.raises(irrun.ModelError, match=re.escape(message)):
         irrun.read_model(path)
+
+
+def test_nodes_after_a_body_that_cannot_be_imported_are_not_named():
+    body = helper.make_graph(
+        [helper.make_node("Det", ["x"], ["unused"], name="inner"), helper.make_node("Relu", ["x"], ["z"])],
+        "body", [], [helper.make_tensor_value_info("z", F32, [2, 2])],
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("If", ["c"], ["r"], name="if", then_branch=body, else_branch=body),
+        helper.make_node("Det", ["r"], ["y"], name="after"),
+    ]
+    model = make_model(nodes, {"c": (TensorProto.BOOL, []), "x": (F32, [2, 2])}, {"y": (F32, None)})
+    with pytest.raises(irrun.UnsupportedError, match=r"^1 node cannot be expressed .* node 'inner'"):
+        read(model)
+
+
+def test_nodes_after_a_function_that_cannot_be_imported_are_not_named():
+    inner = [helper.make_node("Det", ["a"], ["unused"], name="inner"), helper.make_node("Relu", ["a"], ["b"])]
+    function = helper.make_function("own", "Mine", ["a"], ["b"], inner, [helper.make_opsetid("", 18)])
+    nodes = [
+        helper.make_node("Mine", ["x"], ["r"], domain="own"),
+        helper.make_node("Det", ["r"], ["y"], name="after"),
+    ]
+    model = make_model(nodes, {"x": (F32, [2, 2])}, {"y": (F32, None)}, functions=[function], domains=["own"])
+    with pytest.raises(irrun.UnsupportedError, match=r"^1 node cannot be expressed .* node 'inner'"):
+        read(model)
