@@ -1,4 +1,4 @@
-"""Write `irrun/export/kernel_types.py`: the element types that onnxruntime's CPU kernels of ONNX operations support."""
+"""Write `irrun/export/kernel_types.txt`: the element types that onnxruntime's CPU kernels of operations support."""
 
 from __future__ import annotations
 
@@ -19,15 +19,6 @@ NAMES = {
 }  # fmt: skip
 #: Types that kernels accept and then refuse.
 EXCLUDED = {("LSTM", "f64"), ("GRU", "f64")}
-HEADER = '''"""The element types that onnxruntime's CPU kernels support, written by `tools/onnx_kernel_types.py`."""
-
-from __future__ import annotations
-
-__all__ = ["KERNEL_TYPES"]
-
-#: ONNX operation -> type variable of its schema -> element types. Types that are missing are computed in another one.
-KERNEL_TYPES: dict[str, dict[str, str]] = {
-'''
 
 
 def find_schemas() -> dict[str, onnx.defs.OpSchema]:
@@ -70,15 +61,9 @@ def main() -> None:
                 row[variable] = " ".join(sorted(types | ({"f16"} & schema_types)))
             elif every - schema_types:
                 row[variable] = " ".join(sorted(schema_types))
-        if row:
-            items = ", ".join(f'"{variable}": "{types}"' for variable, types in row.items())
-            line = f'    "{name}": {{{items}}},'
-            if len(line) > 120:
-                inner = "".join(f'        "{variable}": "{types}",\n' for variable, types in row.items())
-                line = f'    "{name}": {{\n{inner}    }},'
-            lines.append(line + "\n")
-    path = Path(__file__).resolve().parent.parent / "irrun" / "export" / "kernel_types.py"
-    path.write_text(HEADER + "".join(lines) + "}\n")
+        lines += [f"{name} {variable} {types}".rstrip() + "\n" for variable, types in row.items()]
+    path = Path(__file__).resolve().parent.parent / "irrun" / "export" / "kernel_types.txt"
+    path.write_text("".join(lines))
 
 
 if __name__ == "__main__":
