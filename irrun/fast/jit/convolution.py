@@ -40,10 +40,8 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Minimum number of input channels per part that copies rows.
-MIN_COPIED_CHANNELS = 16
-#: Maximum number of parts that copy a block.
-MAX_COPIES = 8
+#: Minimum number of elements per part that copies rows, and maximum number of parts that copy a block.
+MIN_COPIED_SIZE, MAX_COPIES = 1 << 13, 8
 
 
 class DirectConvolution:
@@ -99,9 +97,8 @@ class DirectConvolution:
                 ]
                 blocks = list(zip(plan.blocks[first:last], panels, strict=True))
                 if plan.is_shared:
-                    count = max(1, min(MAX_COPIES, self.in_channels // MIN_COPIED_CHANNELS))
-                    pieces = divide(self.in_channels, count)
-                    copies += [self._copy_rows(plan, *item, index, piece) for piece in pieces for item in blocks]
+                    for item in blocks:
+                        copies += self._divide_copies(plan, *item, index)
                 for section in plan.sections:
                     calls: list[Call] = []
                     for block, panel in blocks:
@@ -115,6 +112,14 @@ class DirectConvolution:
         task = Task(parts, plan.panel_offset + (0 if plan.is_shared else 4 * plan.panel_size + 256))
         task.keep(*plan.offsets.values(), *self.weights, *(block.tiles for block in plan.blocks))
         return [Task(copies), task] if copies else [task]
+
+    def _divide_copies(self, plan: Plan, block: Block, panel: Address, index: int) -> list[list[Call]]:
+        """Return the calls of each part that copies rows of a block. A part copies phases of some input channels."""
+        pieces = divide(self.in_channels, min(self.in_channels, MAX_COPIES))
+        calls = [call for piece in pieces for call in self._copy_rows(plan, block, panel, index, piece)]
+        size = plan.count_copied(block) * plan.columns * len(plan.geometry.phases) * self.in_channels
+        count = max(1, min(len(calls), MAX_COPIES, size // MIN_COPIED_SIZE))
+        return [calls[a:b] for a, b in divide(len(calls), count)]
 
     def _copy_rows(self, plan: Plan, block: Block, panel: Address, index: int, channels: tuple[int, int]) -> list[Call]:
         """Return the calls that copy the rows of some input channels to a panel."""
