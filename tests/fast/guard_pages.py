@@ -214,6 +214,9 @@ def run_convolutions(width, bias):
             small = small_maps.SmallMapConvolution(draw(1, out_channels, 5, 1, 1))
             binding = small.make_binding(2, geometry, Expression(("channel", "full"), bias), operands)
             binding.run([draw(2, 5, 1, width), draw(2, out_channels, 1, width)])
+            geometry = Geometry((3, 2 * width), (1, 1), (3, 2), (1, 1), *[(0, 0)] * 2)
+            binding = small.make_binding(2, geometry, Expression(("channel", "full"), bias), operands)
+            binding.run([draw(2, 5, 3, 2 * width), draw(2, out_channels, 1, width)])
     pointwise = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
     kernel = kernels.ConvolutionKernel(draw(1, 9, 4, 1, 1), pointwise, bias, [draw(1, 9, 1, 1), None])
     kernel(draw(2, 4, 7, width), draw(2, 9, 7, width))

@@ -16,13 +16,13 @@ pytestmark = [
 ]
 
 
-def make_geometry(*size):
+def make_geometry(*size, strides=(1, 1), kernel=(1, 1)):
     from irrun.fast.jit.convolution_plan import Geometry
 
-    return Geometry(size, (1, 1), (1, 1), (1, 1), (0, 0), (0, 0))
+    return Geometry(size, kernel, strides, (1, 1), (0, 0), (0, 0))
 
 
-def convolve(data, filters, bias, residual):
+def convolve(data, filters, bias, residual, strides=(1, 1)):
     """Return the convolution with a bias, a residual and Relu."""
     from irrun.fast.jit.addresses import get_address
     from irrun.fast.jit.bindings import CONSTANT
@@ -32,7 +32,7 @@ def convolve(data, filters, bias, residual):
     steps = (Step("Add", (0, 1)), Step("Add", (2, 3)), Step("Relu", (4,)))
     operands = [(CONSTANT, get_address(bias)), (1, 0)]
     convolution = SmallMapConvolution(filters)
-    geometry = make_geometry(*data.shape[2:])
+    geometry = make_geometry(*data.shape[2:], strides=strides)
     binding = convolution.make_binding(len(data), geometry, Expression(("channel", "full"), steps), operands)
     return run_with_threads(lambda: binding.run([data, residual]))
 
@@ -46,13 +46,16 @@ def test_small_maps_agree_with_the_plain_kernel(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     height, width = [(7, 7), (5, 5), (1, 5), (3, 2), (2, 5), (3, 11), (1, 17), (9, 7)][seed % 8]
     batch, out_channels, in_channels = rng.integers(1, (4, 120, 140)).tolist()
+    strides = (1 + seed % 2, 1 + seed % 3)
+    height, width = (stride * n - int(rng.integers(stride)) for n, stride in zip((height, width), strides, strict=True))
+    windows = {**WINDOWS, "strides": [*strides]}
     data = rng.normal(size=(batch, in_channels, height, width)).astype(np.float32)
     filters = rng.normal(size=(1, out_channels, in_channels, 1, 1)).astype(np.float32)
     bias = rng.normal(size=(batch, out_channels, 1, 1)).astype(np.float32)
-    expected: Any = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **WINDOWS)
+    expected: Any = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **windows)
     residual = rng.normal(size=expected.shape).astype(np.float32)
-    result = convolve(data, filters, bias, residual)
-    magnitude = group_convolution_1(np.abs(data), np.abs(filters), **WINDOWS) + np.abs(bias) + np.abs(residual)
+    result = convolve(data, filters, bias, residual, strides)
+    magnitude = group_convolution_1(np.abs(data), np.abs(filters), **windows) + np.abs(bias) + np.abs(residual)
     error = np.abs(result - np.maximum(expected + bias + residual, 0))
     assert np.all(error <= (in_channels + 2) * EPSILON * magnitude)
 
@@ -88,6 +91,14 @@ def test_small_maps_leave_lanes_of_pixels_empty(lanes, size, filters, is_used, m
 
     monkeypatch.setattr(small_maps, "get_lanes", lambda: lanes)
     assert small_maps.has_small_map(make_geometry(*size), filters) == is_used
+
+
+def test_small_maps_may_have_strides_but_no_windows(monkeypatch):
+    from irrun.fast.jit import small_maps
+
+    monkeypatch.setattr(small_maps, "get_lanes", lambda: small_maps.LANES)
+    assert small_maps.has_small_map(make_geometry(14, 13, strides=(2, 2)), (1, 160, 960, 1, 1))
+    assert not small_maps.has_small_map(make_geometry(9, 9, kernel=(3, 3)), (1, 160, 960, 3, 3))
 
 
 def test_convolutions_of_small_maps_are_products_of_channels(monkeypatch):

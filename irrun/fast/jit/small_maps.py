@@ -1,9 +1,10 @@
-"""Pointwise convolution of small maps, whose pixels would leave many lanes of vectors empty: the lanes are channels.
+"""Convolution with 1x1 windows and small results, whose pixels would leave many lanes empty: the lanes are channels.
 
 A map of 7x7 pixels fills 7 vectors of 8 lanes to seven eighths. A tile of a few pixels and two vectors of channels
 stays in registers instead: for each input channel, each pixel is repeated in a vector and multiplied by the weights of
-the channels. The pixels of each tile are packed before. Completed tiles are transposed to rows of pixels, and an
-epilogue completes all rows of some channels together.
+the channels. The pixels of each tile are packed before; if windows have strides, the pixels that they read are copied
+before that. Completed tiles are transposed to rows of pixels, and an epilogue completes all rows of some channels
+together.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import BUFFER, RESULT, TABLE, Binding, Operand
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
-from irrun.fast.jit.convolution_kernels import get_epilogue_address, pack_weights
+from irrun.fast.jit.convolution_kernels import compile_packing, get_epilogue_address, pack_weights
 from irrun.fast.jit.convolution_plan import MAX_PARTS, MIN_PART_WORK, Geometry, divide
 from irrun.fast.jit.expressions import Expression
-from irrun.fast.jit.tasks import SCRATCH, Call, Task, make_base
+from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, make_base
 from irrun.fast.jit.transposition import transpose_vectors
 
 __all__ = ["SmallMapConvolution", "divide_map", "has_small_map"]
@@ -55,7 +56,8 @@ def has_small_map(geometry: Geometry, filters: tuple[int, ...]) -> bool:
     count = math.prod(geometry.output)
     is_small = count <= MAX_SHARE * (count + -count % LANES) and {b - a for a, b in divide_map(count)} <= {*SIZES}
     is_whole = out_channels >= MAX_SHARE * (out_channels + -out_channels % CHANNELS)
-    is_supported = get_lanes() == LANES and geometry.is_pointwise and groups == 1
+    is_pointwise = geometry.kernel == (1, 1) and geometry.pads_begin == geometry.pads_end == (0, 0)
+    is_supported = get_lanes() == LANES and is_pointwise and groups == 1
     return is_supported and is_small and is_whole and in_channels >= MIN_CHANNELS
 
 
@@ -130,7 +132,7 @@ def compile_small_map() -> Kernel:
 
 
 class SmallMapConvolution:
-    """A pointwise convolution of one group with constant weights.
+    """A convolution of one group with constant weights, 1x1 windows and no pads.
 
     Args:
         filters: f32, shape [1, CO, CI, 1, 1].
@@ -152,11 +154,17 @@ class SmallMapConvolution:
         part_count = max(1, min(MAX_PARTS, batch * self.out_channels * inner * plane // MIN_PART_WORK))
         copy_count = max(1, min(MAX_COPIES, inner * plane // MIN_COPIED_SIZE))
         places = (SCRATCH, make_base(1), make_base(2), get_epilogue_address(expression, True, True))
-        copies, parts = [], []
+        stages: list[list[list[Call]]] = [[], []]
+        parts = []
         for image in range(batch):
-            data, packed = make_base(0).move(4 * image * inner * plane), make_base(3).move(4 * image * packed_size)
+            packed = make_base(3).move(4 * image * packed_size)
+            source = data = make_base(0).move(4 * image * inner * math.prod(geometry.size))
+            if not geometry.is_pointwise:
+                source = make_base(3).move(4 * (batch * packed_size + image * inner * plane))
             for section in divide(inner, copy_count):
-                copies.append([Call(compile_map_packing(), (data, packed, *section, inner, plane, tile_count))])
+                if source is not data:
+                    stages[0].append([self._copy_pixels(geometry, data, source, section)])
+                stages[1].append([Call(compile_map_packing(), (source, packed, *section, inner, plane, tile_count))])
             for a, b in divide(row_tiles, max(1, min(row_tiles, -(-part_count // batch)))):
                 section = (a * CHANNELS, min(b * CHANNELS, self.out_channels))
                 sizes = (inner, plane, length, tile_count, *section, image * self.out_channels)
@@ -164,5 +172,16 @@ class SmallMapConvolution:
                 parts.append([Call(compile_small_map(), arguments)])
         task = Task(parts, 4 * CHANNELS * length)
         task.keep(self.weights)
+        tasks = [*(Task(stage) for stage in stages if stage), task]
         shape = (batch, self.out_channels, *geometry.output)
-        return Binding(shape, [Task(copies), task], (0, RESULT, TABLE, BUFFER), operands, batch * packed_size)
+        buffer_size = batch * (packed_size + (0 if geometry.is_pointwise else inner * plane))
+        return Binding(shape, tasks, (0, RESULT, TABLE, BUFFER), operands, buffer_size)
+
+    def _copy_pixels(self, geometry: Geometry, data: Address, target: Address, channels: tuple[int, int]) -> Call:
+        """Return the call that copies the pixels of the windows of some input channels."""
+        first, last = channels
+        size, plane = math.prod(geometry.size), math.prod(geometry.output)
+        (rows, columns), (row_stride, stride) = geometry.output, geometry.strides
+        places = (data.move(4 * first * size), target.move(4 * first * plane))
+        lines = (0, row_stride, rows, *geometry.size)
+        return Call(compile_packing(), (*places, last - first, size, plane, *lines, 0, stride, columns))
