@@ -83,6 +83,25 @@ def test_long_rows_are_divided_into_blocks(length, stride, pads):
     assert np.all(np.abs(result - np.maximum(expected, 0)) <= 242 * EPSILON * magnitude)
 
 
+@pytest.mark.parametrize(("channels", "helpers"), [(1, 0), (3, 3)])
+def test_rows_of_few_channels_are_copied_in_several_parts(channels, helpers):
+    from irrun.fast.jit.convolution import DirectConvolution, Geometry
+    from irrun.fast.jit.expressions import Expression
+
+    rng = np.random.default_rng(channels)
+    filters = rng.normal(size=(1, 64, channels, 7, 7)).astype(np.float32)
+    data = rng.normal(size=(1, channels, 90, 112)).astype(np.float32)
+    geometry = Geometry((90, 112), (7, 7), (2, 2), (1, 1), (3, 3), (3, 3))
+    binding = DirectConvolution(filters).make_binding(1, geometry, Expression())
+    assert len(binding.tasks) == 2
+    assert binding.tasks[0].count_helpers(4) == helpers
+    result = run_with_threads(lambda: binding.run([data]))
+    attributes = {**WINDOWS, "strides": [2, 2], "pads_begin": [3, 3], "pads_end": [3, 3]}
+    expected: Any = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes)
+    magnitude = group_convolution_1(np.abs(data), np.abs(filters), **attributes)
+    assert np.all(np.abs(result - expected) <= (49 * channels + 1) * EPSILON * magnitude)
+
+
 def test_blocks_of_a_long_row_fit_into_the_cache():
     from irrun.fast.jit.convolution_plan import PANEL_SIZE, Geometry, Plan
 
