@@ -614,6 +614,27 @@ def test_value_is_read_as_codes_and_as_a_residual_of_another_shape(tmp_path):
     assert count_codes(fast) == 1
 
 
+@pytest.mark.parametrize("columns", [24, 22])
+@pytest.mark.parametrize("kind", ["channels", "rows"])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_results_that_are_only_residuals_are_coded(tmp_path, kind, columns, is_shared):
+    value = IMAGE if kind == "channels" else RNG.normal(size=(9, 7, 32)).astype(F32)
+    x = o.parameter(value.shape, F32)
+    first = quantize(x, -2.0, 1.984375)
+    if kind == "channels":
+        main, projection = (convolve(first, (columns, 6, 1, 1), seed=seed) for seed in range(2))
+    else:
+        main, projection = (multiply(first, (columns, 32), True, seed) for seed in range(2))
+    projection = quantize(projection, -1.28, 1.27)
+    total = quantize(o.relu(o.add(main, projection)), 0.0, 4.0)
+    results = [total, projection] if is_shared else [total]
+    fast = compare_with_definition(save(tmp_path, x, *results), value, step=4 / 255)
+    descriptions = [i.description for i in fast._fast_program.instructions]
+    has_codes = not is_shared and (kind == "channels" or columns == 24)
+    assert sum("of 8-bit codes to codes" in d for d in descriptions) == has_codes
+    assert sum("of 8-bit codes to f32" in d for d in descriptions) == 2 - has_codes
+
+
 def test_weights_that_stay_compressed_are_multiplied_as_codes(tmp_path, monkeypatch):
     from irrun.runtime.passes import compressed_weights
 

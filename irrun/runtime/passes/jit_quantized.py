@@ -1,10 +1,10 @@
 """Compiled kernels on 8-bit codes: convolutions and products of quantized values with quantized weights.
 
 If such an operation reads the values of a FakeQuantize, they are *coded*: an additional slot holds their codes. The
-operation reads the codes, and so do operations that add them as residuals. Other instructions read values that are
-decoded from the codes. The instructions that a kernel replaces are kept between a decoding and an encoding, in case
-they have to run. Convolutions read codes of four channels side by side (the layout "channels"), products read rows of
-codes (the layout "rows").
+operation reads the codes, and so do operations that add them as residuals. Values that such an operation computes and
+another one only adds as residuals are coded, too. Other instructions read values that are decoded from the codes. The
+instructions that a kernel replaces are kept between a decoding and an encoding, in case they have to run. Convolutions
+read codes of four channels side by side (the layout "channels"), products read rows of codes (the layout "rows").
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ from irrun.runtime.program import ABSENT, Instruction
 __all__ = ["use_quantized_kernels"]
 
 Array = np.ndarray[Any, Any]
+
+#: Maximum number of operations between an operation on codes and the FakeQuantize of its result.
+MAX_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,14 @@ class _ExcludedError(Exception):
         self.number = number
 
 
+class _CodedResidualError(Exception):
+    """A value is only a residual, and can be coded."""
+
+    def __init__(self, slot: int, layout: str) -> None:
+        super().__init__(slot, layout)
+        self.slot, self.layout = slot, layout
+
+
 def use_quantized_kernels(compilation: Compilation) -> None:
     """Replace convolutions and products of quantized values, with what follows them, by kernels on codes.
 
@@ -98,12 +109,17 @@ def use_quantized_kernels(compilation: Compilation) -> None:
     if not formats:
         return
     operations = _find_operations(compilation, formats)
+    residuals: dict[int, str] = {}
     saved = compilation.taken.copy(), compilation.replacements.copy()
     while operations:
         try:
-            _Rewriting(compilation, formats, operations).run()
-        except _ExcludedError as error:
-            del operations[error.number]
+            _Rewriting(compilation, formats, operations, residuals).run()
+        except (_ExcludedError, _CodedResidualError) as error:
+            if isinstance(error, _CodedResidualError):
+                residuals[error.slot] = error.layout
+            else:
+                del operations[error.number]
+                residuals.clear()
             compilation.taken, compilation.replacements = saved[0].copy(), saved[1].copy()
             compilation.encoded.clear()
             compilation.insertions.clear()
@@ -226,12 +242,20 @@ def _find_compressed(weights: CompressedWeights) -> _Weights | None:
 class _Rewriting:
     """One attempt to replace all operations."""
 
-    def __init__(self, c: Compilation, formats: dict[int, _Quantization], operations: dict[int, _Weights]) -> None:
+    def __init__(
+        self,
+        c: Compilation,
+        formats: dict[int, _Quantization],
+        operations: dict[int, _Weights],
+        residuals: dict[int, str],
+    ) -> None:
         self.c = c
         self.formats = formats
         self.operations = operations
         #: Slots of coded values -> layouts of their codes.
-        self.layouts = {c.instructions[n].inputs[0]: weights.layout for n, weights in operations.items()}
+        self.layouts = {c.instructions[n].inputs[0]: weights.layout for n, weights in operations.items()} | residuals
+        #: Slots -> numbers of the instructions that compute them.
+        self.producers = {slot: number for number, i in enumerate(c.instructions) for slot in i.outputs}
         #: Slots of coded values -> slots of their codes.
         self.coded: dict[int, int] = {}
         #: Slots whose f32 a kernel on codes reads.
@@ -343,6 +367,8 @@ class _Rewriting:
                 sources.append(CodedOperand(self.formats[operand].format))
                 coded_inputs[operand] = None
                 inputs.append(self.coded[operand])
+            elif self.is_codable_residual(operand, weights.layout, group.shape, set(group.members)):
+                raise _CodedResidualError(operand, weights.layout)
             else:
                 sources.append(None)
                 inputs.append(operand)
@@ -370,6 +396,23 @@ class _Rewriting:
                 *([self.make_encoding(result)] if is_coded else []),
             ),
         )
+
+    def is_codable_residual(self, slot: int, layout: str, shape: Any, members: set[int]) -> bool:
+        """Return whether a residual is quantized after an operation on codes, and read by one group only."""
+        if slot not in self.formats or self.c.view.get_shape(slot) != shape or not self.c.consumers[slot] <= members:
+            return False
+        format_, length = self.formats[slot].format, self.formats[slot].shape[-1]
+        if not format_.is_uniform or (layout == "rows" and (length is None or length % 4)):
+            return False
+        number = self.formats[slot].number
+        for _ in range(MAX_STEPS):
+            if number in self.operations:
+                return self.operations[number].layout == layout
+            source = next(iter(self.c.instructions[number].inputs), ABSENT)
+            if source not in self.producers or self.c.view.get_shape(source) != shape:
+                return False
+            number = self.producers[source]
+        return False
 
     def create_kernel(
         self, number: int, weights: _Weights, steps: tuple[Step, ...], sources: Sequence[Source], is_coded: bool
