@@ -99,10 +99,11 @@ def test_consumers_of_a_result_read_its_input(tmp_path):
     np.testing.assert_array_equal(second, np.full((2, 3), 2))
 
 
-def test_constants_have_a_single_output(tmp_path):
-    data = 'element_type="f32" shape="1" offset="0" size="4"'
+@pytest.mark.parametrize("type", ["Const", "Parameter"])
+def test_constants_and_inputs_have_a_single_output(type, tmp_path):
+    data = 'element_type="f32" shape="1" ' + 'offset="0" size="4"' * (type == "Const")
     layers = [
-        layer(0, "Const", data=data, outputs=[port(0, (1,), "FP32"), port(1, (1,), "FP32")]),
+        layer(0, type, data=data, outputs=[port(0, (1,), "FP32"), port(1, (1,), "FP32")]),
         layer(1, "Result", inputs=[port(0, (1,))]),
     ]
     for output in (0, 1):
@@ -113,7 +114,8 @@ def test_constants_have_a_single_output(tmp_path):
             ):
                 irrun.compile_model(path)
         else:
-            assert irrun.compile_model(path)()[0] == 0
+            inputs = [np.zeros(1, F32)] * (type == "Parameter")
+            assert irrun.compile_model(path)(inputs)[0] == 0
 
 
 def test_constants_without_a_type_stand_for_omitted_inputs(tmp_path):
