@@ -74,6 +74,12 @@ def test_indices_of_other_axes(axis, limit, model):
     assert model.find(gather(model, model.x, axis)) == IntegerUse(limit)
 
 
+def test_indices_of_bags_are_rows(model):
+    table = model.constant(np.zeros((5, 6)))
+    packed = model.add("EmbeddingBagPackedSum", table, model.x, opset="opset3")
+    assert model.find(packed) == IntegerUse(5)
+
+
 def test_axes_that_are_computed_are_unknown(model):
     axis = model.add("Abs", model.constant(0))
     assert model.find(model.add("Gather", model.constant(np.zeros(5)), model.x, axis, opset="opset8")) == IntegerUse(1)
@@ -169,10 +175,10 @@ def test_constants_that_values_are_compared_with_are_cases(number, model):
     second = compare(model.add("Subtract", model.x, model.constant(3)), model.constant([1, 15997]))
     third = compare(model.x, model.constant(2.0, np.float32))
     fourth = compare(model.x, model.constant(2.5, np.float32))
-    fifth = compare(model.x, model.constant(range(65)))
-    use = model.find(model.add("Concat", first, second, third, fourth, fifth, data='axis="0"'))
+    many, too_many = (compare(model.x, model.constant([count] * count)) for count in (64, 65))
+    use = model.find(model.add("Concat", first, second, third, fourth, many, too_many, data='axis="0"'))
     assert (use.limit, use.minimum) == (None, 0)
-    assert sorted(use.cases) == [2, 4, 8000, 16000]
+    assert sorted(use.cases) == [2, 4, 64, 8000, 16000]
 
 
 def test_uses_in_bodies_are_found(model):

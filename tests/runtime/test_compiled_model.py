@@ -234,6 +234,15 @@ def test_outputs_are_found_by_position_name_and_specification(path):
     assert "layer2" in outputs._repr_html_()
 
 
+def test_inputs_and_outputs_are_those_of_the_model(path):
+    compiled = compile_model(path, jit=False)
+    assert compiled.input() == compiled.input(0) == compiled.input("x") == compiled.inputs[0]
+    assert compiled.output() == compiled.output(0) == compiled.output("layer2") == compiled.outputs[0]
+    for find in (compiled.input, compiled.output):
+        with pytest.raises(irrun.ModelError):
+            find(1)
+
+
 def test_calls_share_a_request_and_requests_do_not(path):
     compiled = compile_model(path, jit=False)
     compiled.reset_state()  # there is none yet

@@ -449,3 +449,14 @@ def test_unaligned_arrays_are_copied_to_the_same_layout():
     assert copy.flags.aligned
     assert copy.strides == aligned.strides
     np.testing.assert_array_equal(copy, aligned)
+
+
+def test_threads_are_the_cores_of_the_process_or_of_the_machine(monkeypatch):
+    for name in threads.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 3, 5}, raising=False)
+    assert threads.get_default_thread_count() == 3
+    monkeypatch.delattr("os.sched_getaffinity")
+    for count, expected in ((7, 7), (None, 1)):
+        monkeypatch.setattr("os.cpu_count", lambda count=count: count)
+        assert threads.get_default_thread_count() == expected
