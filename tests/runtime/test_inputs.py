@@ -11,6 +11,8 @@ import pytest
 from ir_text import chain, layer, net, port, write
 
 import irrun
+from irrun.runtime.inputs import _assign_positions, _explain_shape
+from irrun.shapes import parse_shape
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
 
@@ -378,3 +380,52 @@ def test_scalars_are_not_repeated(tmp_path):
     compiled = irrun.compile_model(write(tmp_path, chain("Relu", shape=(2,))))
     with pytest.raises(irrun.InputError, match=r"does not accept shape \[\]"):
         compiled(np.float32(3))
+
+
+ARRAY, NUMBER = np.ones(2, np.float32), np.float32(3)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "count", "expected"),
+    [
+        (None, 1, {}),
+        (ARRAY, 1, {0: ARRAY}),
+        ([ARRAY], 1, {0: ARRAY}),
+        ((NUMBER,), 1, {0: NUMBER}),
+        ([3], 1, {0: [3]}),  # the elements of the only input
+        ([[1, 2]], 1, {0: [[1, 2]]}),
+        ([1, 2], 1, {0: [1, 2]}),
+        ([NUMBER, NUMBER], 1, {0: [NUMBER, NUMBER]}),
+        ([1, 2], 2, {0: 1, 1: 2}),
+        ([ARRAY], 2, {0: ARRAY}),
+        (ARRAY, 2, {0: ARRAY}),
+        ({"a": ARRAY}, 2, {0: ARRAY}),
+        ({1: ARRAY, "a": NUMBER}, 2, {1: ARRAY, 0: NUMBER}),
+        ([], 0, {}),
+    ],
+    ids=str,
+)
+def test_values_are_for_the_inputs_in_their_order(inputs, count, expected):
+    found = _assign_positions(inputs, [None] * count, {"a": 0})  # type: ignore[list-item]
+    assert found.keys() == expected.keys()
+    assert all(found[key] is value or found[key] == value for key, value in expected.items())
+
+
+@pytest.mark.parametrize(
+    ("shape", "declared", "expected"),
+    [
+        ((2, 3), "2,4", "dimension 1 is 3, expected 4"),
+        ((5, 4), "2,4", "dimension 0 is 5, expected 2; another batch size requires Model.reshape or --batch 5"),
+        ((5, 3), "2,4", "dimension 0 is 5, expected 2; dimension 1 is 3, expected 4"),
+        ((5,), "2", "dimension 0 is 5, expected 2"),
+        ((2, 9), "?,1..8", "dimension 1 is 9, expected 1..8"),
+        ((3,), "1,3", "found 1 dimension, expected 2; add a batch axis: x[None]"),
+        ((), "2,3", "found 0 dimensions, expected 2"),
+        ((1, 8, 9, 3), "1,3,8,9", "it looks like NHWC, expected NCHW; transpose it: x.transpose(0, 3, 1, 2)"),
+        ((1, 3, 8, 9), "1,8,9,3", "it looks like NCHW, expected NHWC; transpose it: x.transpose(0, 2, 3, 1)"),
+    ],
+)
+def test_differences_of_shapes_are_explained(shape, declared, expected):
+    assert _explain_shape(shape, parse_shape(declared)).startswith(expected)
+    if ";" not in expected and len(shape) > 0:
+        assert _explain_shape(shape, parse_shape(declared)) == expected
