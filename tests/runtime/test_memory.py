@@ -10,7 +10,7 @@ from ir_text import chain, layer, net, port, write
 
 import irrun
 from irrun.element_types import ELEMENT_TYPES, ElementType
-from irrun.limits import MemoryBudget, MemoryLimitError
+from irrun.limits import MAX_UNCOUNTED, MemoryBudget, MemoryLimitError
 from irrun.runtime.memory import estimate_result
 
 
@@ -406,3 +406,30 @@ def test_mismatching_declared_types_are_reported(tmp_path):
     assert [str(m) for m in request.mismatches] == [
         "layer 2 'layer2' (Abs, opset1), output 0: declared i32[2,3], actual f32[2,3]"
     ]
+
+
+LARGEST_UNCOUNTED = MAX_UNCOUNTED // (64 * 4)  # rows of 128 elements, of which each part has half
+
+
+@pytest.mark.parametrize("rows", [0, 2, LARGEST_UNCOUNTED, LARGEST_UNCOUNTED + 2])
+def test_only_empty_and_large_values_are_counted(rows, tmp_path, monkeypatch):
+    """Small values of a program with few instructions take too little memory to be counted, which takes time."""
+    counted = []
+    add = MemoryBudget.add
+    monkeypatch.setattr(MemoryBudget, "add", lambda self, value: (counted.append(value.shape), add(self, value))[1])
+    axis = 'element_type="i64" shape="" offset="0" size="8"'
+    shape = (rows, 128)
+    layers = [
+        layer(0, "Parameter", data=f'shape="{rows},128" element_type="f32"', outputs=[port(0, shape, "FP32")]),
+        layer(1, "Const", data=axis, outputs=[port(0, (), "I64")]),
+        layer(2, "Split", data='num_splits="2"', inputs=[port(0), port(1)],
+              outputs=[port(2, (rows // 2, 128), "FP32"), port(3, (rows // 2, 128), "FP32")]),
+        layer(3, "Exp", inputs=[port(0)], outputs=[port(1, (rows // 2, 128), "FP32")]),
+        layer(4, "Result", inputs=[port(0)]),
+        layer(5, "Result", inputs=[port(0)]),
+    ]  # fmt: skip
+    edges = [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0), (3, 1, 4, 0), (2, 3, 5, 0)]
+    compiled = irrun.compile_model(write(tmp_path, net(layers, edges), bytes(8)), optimize=False)
+    compiled(np.ones(shape, np.float32))
+    part = (rows // 2, 128)
+    assert counted == ([] if 0 < rows <= LARGEST_UNCOUNTED else [part, part, part])
