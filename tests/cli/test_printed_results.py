@@ -408,13 +408,15 @@ def test_handlers_of_a_program_are_kept(capsys):
     def stop(number, frame):
         seen.append(number)
 
+    def interrupt():
+        signal.raise_signal(signal.SIGTERM)
+        return []
+
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     signal.signal(signal.SIGTERM, stop)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                "irrun.ops._support.registry.list_operations", lambda: signal.raise_signal(signal.SIGTERM) or []
-            )
+            patch.setattr("irrun.ops._support.registry.list_operations", interrupt)
             code, out, _ = call(capsys, "ops")
         assert signal.getsignal(signal.SIGTERM) is stop
     finally:

@@ -13,7 +13,7 @@ from irrun.distributed import MapOptions, OutputArray, mapping
 from irrun.distributed.jobs import create_job
 from irrun.distributed.mapping import map_inputs
 from irrun.distributed.records import FAILED, SKIPPED, Record
-from irrun.errors import InputError
+from irrun.errors import ExecutionError, InputError
 
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("zarr")
@@ -140,7 +140,7 @@ def test_first_error_ends_the_run_unless_errors_are_skipped(folder, run):
 
 def test_tasks_that_fail_name_their_rows(folder, run, monkeypatch):
     counts, _, _, _ = run(make_job(folder, 40), {}, {1: None})
-    with pytest.raises(mapping.ExecutionError, match=r"^rows 16 to 31: KeyError: 1$"):
+    with pytest.raises(ExecutionError, match=r"^rows 16 to 31: KeyError: 1$"):
         list(counts)
 
 

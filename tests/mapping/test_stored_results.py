@@ -15,6 +15,7 @@ from irrun.distributed.jobs import create_job
 from irrun.distributed.records import FAILED, SKIPPED, Record, describe_file, get_record_path, write_record
 from irrun.distributed.rows import ROWS_PER_CHUNK, _write_column, write_rows
 from irrun.distributed.store import ResultStore, open_group
+from irrun.errors import InputError
 
 zarr = pytest.importorskip("zarr")
 
@@ -229,12 +230,12 @@ def test_samples_of_a_block_that_fails_run_alone(job, monkeypatch):
     def run(self, block):
         calls.append(len(block))
         if len(block) > 1 or block[0, 0] == 1:
-            raise arrays.InputError("refused")
+            raise InputError("refused")
         return np.ones((1, 3 if block[0, 0] == 2 else 2), np.float32) * block[0, 0]
 
     monkeypatch.setattr(arrays._BlockRunner, "run", run)
     block = np.repeat(np.arange(4, dtype=np.float32), 2).reshape(4, 2)
-    with pytest.raises(arrays.InputError, match=r"^refused$"):
+    with pytest.raises(InputError, match=r"^refused$"):
         make_runner()(block)
     assert calls == [4]
     calls.clear()
@@ -245,6 +246,6 @@ def test_samples_of_a_block_that_fails_run_alone(job, monkeypatch):
 
 @pytest.mark.parametrize("data", [3, [1, 2], np.float32(1), np.zeros(())])
 def test_data_without_samples_is_refused(data, job):
-    with pytest.raises(arrays.InputError, match="expected a NumPy, Zarr or Dask array with samples"):
+    with pytest.raises(InputError, match="expected a NumPy, Zarr or Dask array with samples"):
         arrays._get_shape(data)
     assert arrays._get_shape(np.zeros((2, 0))) == (2, 0)

@@ -69,7 +69,9 @@ def test_kernels_are_called_as_in_a_run():
 
     operation = Operation.from_function(kernel_of(kernel), "Custom", opset="extension")
     x = np.ones(2, np.float32)
-    first, second = _run(operation, {"factor": 3}, [x, None, x, None, None]) or ()
+    results = _run(operation, {"factor": 3}, [x, None, x, None, None])
+    assert results is not None
+    first, second = results
     assert calls == [(3, 3)]  # inputs at the end that are not connected are left out
     np.testing.assert_array_equal(first, x)
     np.testing.assert_array_equal(second, [1.5])

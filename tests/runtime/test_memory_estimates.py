@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -102,7 +103,7 @@ def test_guards_check_products_of_sizes_beyond_a_maximum(count, factor):
     slots = [4, 1, 2][:count]
     guard = _make_guard(slots, factor, maximum, checked.append)
     for sizes in itertools.product((0, 1, 2, 3, 4, 6, 8, 9, 12, 24, 25), repeat=count):
-        values = [None] * 5
+        values: list[Any] = [None] * 5
         for slot, size in zip(slots, sizes, strict=True):
             values[slot] = np.zeros(size)
         checked.clear()
