@@ -316,3 +316,40 @@ def test_normalizations(axes, kind, reason, tmp_path):
         axis = tuple(axes)
         expected = (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + 1e-5)
         np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+# Elementwise operations
+
+SAME_SHAPE = "no variable input is known to have the shape of the result"
+
+
+@pytest.mark.parametrize(
+    ("type", "inputs", "output", "reason"),
+    [
+        ("Exp", [("f32", (512, 64))], (512, 64), None),
+        ("Exp", [("f32", (-1, 64))], (-1, 64), None),  # as large as 64 rows
+        ("Add", [("f32", (512, 64)), ("f32", (64,))], (512, 64), None),
+        ("Add", [("f32", (64,)), ("f32", (512, 64))], (512, 64), None),
+        ("Add", [weights(512, 64), ("f32", (512, 64))], (512, 64), None),
+        ("Add", [("f32", (512, 1)), ("f32", (1, 64))], (512, 64), SAME_SHAPE),
+        ("Add", [("f32", (64,)), weights(512, 64)], (512, 64), SAME_SHAPE),
+        ("Exp", [("f64", (512, 64))], (512, 64), "not all operands are f32 that broadcasts to the result"),
+        ("Sin", [("f32", (512, 64))], (512, 64), "vectors have no fast form of sin"),
+    ],
+    ids=str,
+)
+def test_elementwise_operations(type, inputs, output, reason, tmp_path):
+    kind = next(source[0] for source in inputs if not isinstance(source, np.ndarray))
+    data = 'auto_broadcast="numpy"' if type == "Add" else ""
+    _, found = compile_layer(tmp_path, type, "opset1", data, inputs, [(kind, output)], precision="declared")
+    assert found == reason or (reason and found and found.startswith(reason)), found
+
+
+@pytest.mark.parametrize(("type", "name"), [("Exp", "MIN_SIZE"), ("Relu", "MIN_CHEAP_SIZE")])
+def test_few_elements_are_left_to_numpy(type, name, tmp_path):
+    from irrun.runtime.passes import jit_compilation
+
+    limit = getattr(jit_compilation, name)
+    for size, reason in ((limit, None), (limit - 1, f"NumPy is as fast for fewer than {limit:,} elements")):
+        ports = [("f32", (1, size))]
+        assert compile_layer(tmp_path, type, "opset1", "", ports, ports)[1] == reason
