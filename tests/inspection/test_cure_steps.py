@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -64,8 +64,8 @@ def run(monkeypatch):
 
     def find(values, count=None, **options):
         monkeypatch.setattr(Search, "values", values)
-        models = [SimpleNamespace(inputs=[]) for _ in range(2)]
-        return find_cure(*models, [{}, {}], count, **options), Search.instances[-1]  # type: ignore[arg-type]
+        model: Any = SimpleNamespace(inputs=[])
+        return find_cure(model, model, [{}, {}], count, **options), Search.instances[-1]
 
     return find
 

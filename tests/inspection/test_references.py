@@ -533,3 +533,11 @@ def test_constants_behind_many_layers_are_searched_once():
     assert first is not None
     assert (first.key, first.verdict) == ("a", "adds")
     assert first.reason.startswith("constant 'c' differs in 1 of 1 elements")
+
+
+def test_at_most_five_names_are_listed():
+    from irrun.inspection.array_reference import _list_some
+
+    assert _list_some([]) == ""
+    assert _list_some("abcde") == "a, b, c, d, e"
+    assert _list_some("abcdef") == "a, b, c, d, e, ..."

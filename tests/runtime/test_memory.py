@@ -416,7 +416,12 @@ def test_only_empty_and_large_values_are_counted(rows, tmp_path, monkeypatch):
     """Small values of a program with few instructions take too little memory to be counted, which takes time."""
     counted = []
     add = MemoryBudget.add
-    monkeypatch.setattr(MemoryBudget, "add", lambda self, value: (counted.append(value.shape), add(self, value))[1])
+
+    def count(self, value):
+        counted.append(value.shape)
+        add(self, value)
+
+    monkeypatch.setattr(MemoryBudget, "add", count)
     axis = 'element_type="i64" shape="" offset="0" size="8"'
     shape = (rows, 128)
     layers = [
