@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
+import ir_text
 import ml_dtypes
 import numpy as np
 import pytest
-from ir_text import chain, write, write_row_loop
+from ir_text import chain, net, port, write, write_row_loop
 
 import irrun
 from inspection.graphs import Row, make_graph, make_model
@@ -541,3 +543,49 @@ def test_at_most_five_names_are_listed():
     assert _list_some([]) == ""
     assert _list_some("abcde") == "a, b, c, d, e"
     assert _list_some("abcdef") == "a, b, c, d, e, ..."
+
+
+def write_two_outputs(folder):
+    """Write a model with the outputs layer1 (Relu) and layer2 (Negative)."""
+    layers = [
+        ir_text.layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")], name="x"),
+        ir_text.layer(1, "Relu", inputs=[port(0)], outputs=[port(1, (2,), "FP32")]),
+        ir_text.layer(2, "Negative", inputs=[port(0)], outputs=[port(1, (2,), "FP32")]),
+        ir_text.layer(3, "Result", inputs=[port(0)]),
+        ir_text.layer(4, "Result", inputs=[port(0)]),
+    ]
+    return irrun.read_model(write(folder, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0), (1, 1, 3, 0), (2, 1, 4, 0)])))
+
+
+@pytest.mark.parametrize(
+    ("names", "matched"),
+    [
+        (["a", "b"], True),
+        (["a"], False),
+        (["a", "b", "c"], False),
+        (["layer1", "b"], False),  # an output has its name
+        (["layer1", "b", "c"], False),
+        (["a", "x"], False),  # so has another value
+    ],
+)
+def test_arrays_are_matched_by_position_if_no_name_is_known(names, matched, tmp_path):
+    reference = ArrayReference("arrays", write_two_outputs(tmp_path), names, lambda name: np.zeros(2))
+    notes = ["no array has a name of the model: outputs are matched by position (a=layer1, b=layer2)"]
+    assert [note for note in reference.notes if "by position" in note] == notes * matched
+
+
+def test_reasons_of_int8_kernels_are_counted(monkeypatch):
+    from irrun.inspection import cured_model
+
+    saturates = "the int8 kernel of the reference saturates in 16 bits, as on processors without VNNI: 3 of 4 elements"
+    rounds = "the int8 kernel rounds (to even)"
+    reasons = [(saturates, "adds"), (saturates.replace("3", "2"), "adds"), (rounds, "adds"), ("", "one level")]
+    reasons += [("", "one level"), ("", "one level"), ("", "adds"), ("", "perturbed"), ("", "exact"), ("", "inherits")]
+    compared = SimpleNamespace(layers=[SimpleNamespace(reason=reason, verdict=verdict) for reason, verdict in reasons])
+    monkeypatch.setattr(cured_model, "compare", lambda model, reference, inputs: compared)
+    assert cured_model.explain_int8_kernels(None, []) == [  # type: ignore[arg-type]
+        "3 layers: a few elements are rounded to another level",
+        "2 layers: the int8 kernel of the reference saturates in 16 bits, as on processors without VNNI",
+        "2 layers: the kernel computes different values for an unknown reason",
+        "1 layer: the int8 kernel rounds",
+    ]
