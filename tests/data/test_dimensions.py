@@ -325,3 +325,11 @@ def test_squares_are_found():
     from irrun.data.dimensions import _is_square
 
     assert [n for n in range(-4, 200) if _is_square(n)] == [n * n for n in range(1, 15)]
+
+
+@pytest.mark.parametrize(("count", "batch"), [(2, 2), (4, 4), (16, 16)])
+def test_other_sizes_of_the_batch_are_tried_if_one_does_not_fit(build, count, batch):
+    def split(x):
+        return ops.relu(ops.split(x, ops.constant(np.int64(0)), count).output(0))
+
+    assert get_shapes(build(split, x=("f32", [-1, 80]))) == {"x": (batch, 80)}
