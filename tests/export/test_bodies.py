@@ -193,3 +193,26 @@ def test_layers_of_bodies_that_cannot_be_exported_are_listed(tmp_path):
     irrun.export_onnx(tmp_path / "model.xml", tmp_path / "model.onnx", partial=True)
     (loop,) = (node for node in onnx.load(str(tmp_path / "model.onnx")).graph.node if node.op_type == "Loop")
     assert "RandomUniform" in [node.op_type for node in loop.attribute[0].g.node]
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_branches_of_unknown_ranks(chosen, tmp_path):
+    x, shape = ops.parameter([4], np.float32, name="x"), ops.parameter([-1], np.int64, name="shape")
+    c = ops.parameter([], bool, name="c")
+    layer = ops.if_op(c)
+    bodies = []
+    for factor in (2, 3):
+        own, target = ops.parameter([4], np.float32), ops.parameter([-1], np.int64)
+        product = ops.multiply(own, ops.constant(np.float32(factor)))
+        bodies.append(ov.Model([ops.reshape(product, target, False)], [own, target], "branch"))
+    layer.set_then_body(bodies[0])
+    layer.set_else_body(bodies[1])
+    for value, i in ((x, 0), (shape, 1)):
+        layer.set_input(value.output(0), bodies[0].get_parameters()[i], bodies[1].get_parameters()[i])
+    result = ops.softmax(layer.set_output(bodies[0].results[0], bodies[1].results[0]), 0)
+    ov.save_model(ov.Model([result], [c, x, shape], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    model = irrun.read_model(tmp_path / "model.xml")
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    values = [np.array(chosen), np.float32([1, 2, 3, 5]), np.array([2, 2])]
+    (found,) = run_exported(tmp_path / "model.onnx", values)
+    np.testing.assert_allclose(found, irrun.compile_model(model)(values)[0], rtol=1e-5)

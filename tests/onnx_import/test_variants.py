@@ -449,3 +449,26 @@ def test_nodes_after_a_function_that_cannot_be_imported_are_not_named():
     model = make_model(nodes, {"x": (F32, [2, 2])}, {"y": (F32, None)}, functions=[function], domains=["own"])
     with pytest.raises(irrun.UnsupportedError, match=r"^1 node cannot be expressed .* node 'inner'"):
         read(model)
+
+
+def test_names_of_nodes_in_functions_and_bodies():
+    """Functions are called several times, so their nodes and values have no names of their own; bodies keep them."""
+    result = helper.make_tensor_value_info("z", F32, [2])
+    steps = [helper.make_node("Relu", ["x"], ["m"], name="inner"), helper.make_node("Tanh", ["m"], ["z"])]
+    body = helper.make_graph(steps, "body", [], [result])
+    inner = [helper.make_node("Relu", ["a"], ["b"], name="inner"), helper.make_node("Tanh", ["b"], ["c"])]
+    function = helper.make_function("own", "Mine", ["a"], ["c"], inner, [helper.make_opsetid("", 18)])
+    nodes = [
+        helper.make_node("Mine", ["x"], ["r"], name="call", domain="own"),
+        helper.make_node("If", ["c"], ["y"], name="if", then_branch=body, else_branch=body),
+        helper.make_node("Add", ["y", "r"], ["w"]),
+    ]
+    inputs = {"c": (TensorProto.BOOL, []), "x": (F32, [2])}
+    model = read(make_model(nodes, inputs, {"w": (F32, [2])}, functions=[function], domains=["own"]))
+    found = {layer.type: (layer.name, layer.outputs[0].names) for layer in model.graph.layers if layer.outputs}
+    assert found["Relu"] == ("inner/Relu", ())
+    assert found["Tanh"] == ("call", ("r",))
+    (branch,) = (layer for layer in model.graph.layers if layer.type == "If")
+    for own in branch.bodies.values():
+        found = {layer.type: (layer.name, layer.outputs[0].names) for layer in own.graph.layers if layer.outputs}
+        assert (found["Relu"], found["Tanh"]) == (("inner", ("m",)), ("z", ("z",)))
