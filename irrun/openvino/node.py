@@ -393,7 +393,7 @@ def make_constant(value: Any = None, dtype: Any = None, name: str | None = None,
     return node
 
 
-def make_binary(operation: str, left: Node, right: Any, swapped: bool = False) -> Node:
+def make_binary(operation: str, left: Node, right: Any, swapped: bool) -> Node:
     """Create an elementwise node of a node and a value of its element type.
 
     Args:

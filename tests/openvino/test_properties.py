@@ -206,3 +206,11 @@ def test_inputs_of_preprocessing_that_do_not_exist(steps, message):
     processor = preprocess.PrePostProcessor(ov.Model([ops.result(ops.relu(x))], [x], "m"))
     with pytest.raises(RuntimeError, match=message):
         steps(processor)
+
+
+@pytest.mark.parametrize("sizes", [(8,), (None, 8)])
+def test_images_are_resized_to_a_height_and_a_width(sizes):
+    x = ops.parameter([1, 3, 4, 4], np.float32, name="x")
+    processor = preprocess.PrePostProcessor(ov.Model([ops.result(ops.relu(x))], [x], "m"))
+    with pytest.raises(TypeError, match="expected a height and a width, or neither"):
+        processor.input().preprocess().resize(preprocess.ResizeAlgorithm.RESIZE_LINEAR, *sizes)

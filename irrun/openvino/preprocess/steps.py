@@ -140,7 +140,14 @@ def normalize(operation: str, values: float | Sequence[float], name: str) -> Ste
 
 
 def resize(algorithm: ResizeAlgorithm, height: int | None, width: int | None) -> Step:
-    """Return a step that resizes an image, by default to the size that the model expects."""
+    """Return a step that resizes an image, by default to the size that the model expects.
+
+    Raises:
+        TypeError: Only the height or the width is given.
+    """
+    given = [size for size in (height, width) if size is not None]
+    if len(given) == 1:
+        raise TypeError("resize(): incompatible function arguments: expected a height and a width, or neither")
 
     def apply(context: Context) -> None:
         if not context.layout.has_name("H") or not context.layout.has_name("W"):
@@ -149,10 +156,9 @@ def resize(algorithm: ResizeAlgorithm, height: int | None, width: int | None) ->
                 "data, like `NCHW`"
             )
         axes = [context.find_axis("H"), context.find_axis("W")]
-        sizes = [height, width]
-        if height is None or width is None:
+        sizes = list(given)
+        if not sizes:
             layout = context.model_layout
-            sizes = []
             for name in ("H", "W"):
                 if not layout.has_name(name):
                     raise RuntimeError(f"Resize: the layout {layout} of the model has no dimension {name}")
@@ -176,8 +182,7 @@ def resize(algorithm: ResizeAlgorithm, height: int | None, width: int | None) ->
             },
         )
 
-    is_to_model = height is None or width is None
-    return Step("resize to model width/height" if is_to_model else f"resize to ({height}, {width})", apply)
+    return Step(f"resize to ({height}, {width})" if given else "resize to model width/height", apply)
 
 
 def crop(begin: Sequence[int], end: Sequence[int]) -> Step:
