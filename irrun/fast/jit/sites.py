@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from irrun.fast.errors import NoKernelError
-from irrun.fast.interpolate import Interpolation
 from irrun.fast.jit.concatenation import ConcatKernel
 from irrun.fast.jit.copies import RotationKernel
-from irrun.fast.jit.group_normalization import GroupNormalizationKernel
-from irrun.fast.jit.interpolation import InterpolateKernel
-from irrun.fast.jit.means import MeanKernel
 from irrun.fast.jit.transposition import MIN_MATRIX_SIZE
-from irrun.fast.reduction import read_axes
 from irrun.fast.specialization import CallSite, specialize
 from irrun.fast.support import F32
 
 if TYPE_CHECKING:
     from irrun.fast.jit.detections import DetectionKernel
+    from irrun.fast.jit.group_normalization import GroupNormalizationKernel
+    from irrun.fast.jit.interpolation import InterpolateKernel
+    from irrun.fast.jit.means import MeanKernel
 
 __all__ = ["SITES", "SiteKernel", "create_kernel"]
 
@@ -59,6 +57,9 @@ def creates(operation_type: str) -> Callable[[Creator], Creator]:
 
 @creates("Interpolate")
 def _create_interpolation(site: CallSite, shapes: Shapes) -> InterpolateKernel:
+    from irrun.fast.interpolate import Interpolation
+    from irrun.fast.jit.interpolation import InterpolateKernel
+
     if site.attributes["mode"] == "cubic" or not isinstance(specialize(site), Interpolation):
         raise NoKernelError("not linear or nearest interpolation of the last axes")
     kernel = InterpolateKernel(site)
@@ -81,6 +82,9 @@ def _create_concatenation(site: CallSite, shapes: Shapes) -> ConcatKernel:
 @creates("ReduceMean")
 def _create_mean(site: CallSite, shapes: Shapes) -> MeanKernel:
     """Create a kernel for means along the last axes, if there are many elements."""
+    from irrun.fast.jit.means import MeanKernel
+    from irrun.fast.reduction import read_axes
+
     axes, shape = read_axes(site), shapes[0]
     if not axes or shape is None:
         raise NoKernelError("not a value of known rank with constant axes")
@@ -130,6 +134,8 @@ def _create_detection(site: CallSite, shapes: Shapes) -> DetectionKernel:
 
 @creates("GroupNormalization")
 def _create_group_normalization(site: CallSite, shapes: Shapes) -> GroupNormalizationKernel:
+    from irrun.fast.jit.group_normalization import GroupNormalizationKernel
+
     scale, bias = site.get_constant(1), site.get_constant(2)
     groups, shape = int(site.attributes["num_groups"]), shapes[0]
     if scale is None or bias is None or shape is None or len(shape) < 2 or site.variable_inputs != (0,):

@@ -11,11 +11,7 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.errors import NoKernelError
-from irrun.fast.jit.attention import AttentionKernel, convert_mask
-from irrun.fast.jit.column_softmax import MAX_LENGTH, ColumnSoftmaxKernel
-from irrun.fast.jit.conversion import WideningKernel, compile_widening
 from irrun.fast.jit.kernels import SoftmaxKernel
-from irrun.fast.jit.pooling import MaxPoolKernel
 from irrun.fast.jit.sites import SITES, create_kernel
 from irrun.fast.specialization import CallSite
 from irrun.ir.graph import Port
@@ -27,6 +23,7 @@ from irrun.runtime.program import ABSENT, Instruction
 if TYPE_CHECKING:
     from irrun.fast.jit.body_kernels import CellKernel
     from irrun.fast.jit.cell_sequences import CellSequenceKernel
+    from irrun.fast.jit.column_softmax import ColumnSoftmaxKernel
 
 __all__ = ["SINGLES"]
 
@@ -66,6 +63,8 @@ def replace_conversion(compilation: Compilation, number: int) -> None:
         raise NoKernelError("not an input of the model in f16 that is converted to f32")
     if shape is None or math.prod(d or MIN_WIDENED_SIZE for d in shape) < MIN_WIDENED_SIZE:
         raise NoKernelError(f"NumPy is as fast for fewer than {MIN_WIDENED_SIZE:,} elements")
+    from irrun.fast.jit.conversion import WideningKernel, compile_widening
+
     compile_widening()
     compilation.replace([number], WideningKernel(), instruction.inputs)
 
@@ -100,6 +99,8 @@ def replace_softmax(compilation: Compilation, number: int) -> None:
     axis %= rank
     kernel: ColumnSoftmaxKernel | SoftmaxKernel
     if axis < rank - 1:
+        from irrun.fast.jit.column_softmax import MAX_LENGTH, ColumnSoftmaxKernel
+
         length, columns = shape[axis], math.prod(d or MIN_COLUMNS for d in shape[axis + 1 :])
         if length is None or not 1 < length <= MAX_LENGTH or columns < MIN_COLUMNS:
             raise NoKernelError(f"only for at least {MIN_COLUMNS} columns of 2 to {MAX_LENGTH} elements")
@@ -115,6 +116,8 @@ def replace_softmax(compilation: Compilation, number: int) -> None:
 @replaces("MaxPool")
 def replace_max_pool(compilation: Compilation, number: int) -> None:
     """Replace MaxPool of images without indices."""
+    from irrun.fast.jit.pooling import MaxPoolKernel
+
     instruction = compilation.instructions[number]
     slot, shape = _find_variable(compilation, instruction)
     if len(shape) != 4 or len(instruction.outputs) != 1:
@@ -129,6 +132,8 @@ def replace_max_pool(compilation: Compilation, number: int) -> None:
 @replaces("ScaledDotProductAttention")
 def replace_attention(compilation: Compilation, number: int) -> None:
     """Replace ScaledDotProductAttention without a sink."""
+    from irrun.fast.jit.attention import AttentionKernel
+
     instruction = compilation.instructions[number]
     constants = [compilation.view.get_constant(slot) for slot in instruction.inputs]
     has_scale = len(constants) == 5
@@ -150,6 +155,8 @@ def convert_mask_before(compilation: Compilation, attention: Instruction) -> Ins
     """Return attention with an f32 mask, shared by several layers, instead of a boolean mask."""
     if len(attention.inputs) < 4:
         return attention
+    from irrun.fast.jit.attention import convert_mask
+
     slot = attention.inputs[3]
     port = compilation.view.ports.get(slot)
     number = next((i for i, x in enumerate(compilation.instructions) if slot in x.outputs), None)
