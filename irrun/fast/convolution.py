@@ -35,6 +35,7 @@ from irrun.fast.methods import Choice, MethodEntry, choose_method
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import BLOCK, F32, TILE
+from irrun.fast.transposition import make_contiguous
 from irrun.fast.winograd import WinogradMethod, transform_filters
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import create_windows
@@ -176,7 +177,7 @@ class ConvolutionKernel:
         check_allocation(shape, F32)
         result = np.empty(shape, F32)
         blocks = result.reshape(problem.batch, channels, problem.positions)
-        data = np.ascontiguousarray(data).reshape(*data.shape[:2], *problem.spatial)
+        data = make_contiguous(data).reshape(*data.shape[:2], *problem.spatial)
         chain = self.chain
         if chain is None or result.size <= TILE or not chain.keeps_shape(shape, operands):
             method(data, blocks, _do_nothing)
@@ -217,7 +218,8 @@ class ConvolutionKernel:
         )
         if 0 in windows.output_shape:
             raise NoKernelError("the result is empty")
-        return Problem(shape[0], groups, c_in, c_out, tuple(spatial), windows)
+        finish_time = 0.0 if self.chain is None else self.chain.function.element_time
+        return Problem(shape[0], groups, c_in, c_out, tuple(spatial), windows, finish_time)
 
     def _choose(self, problem: Problem) -> Choice:
         def fits(entry: MethodEntry[Problem], size: int) -> bool:

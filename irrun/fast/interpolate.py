@@ -13,6 +13,7 @@ from irrun.fast.convolution_problem import count_products
 from irrun.fast.scratch import get_scratch
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, Array, has_nan
+from irrun.fast.transposition import make_contiguous
 from irrun.limits import check_allocation
 from irrun.threads import run_parallel, split_range
 
@@ -170,7 +171,7 @@ def _multiply(x: Array, rows: _Axis, columns: _Axis) -> Array | None:
     *lead, height, width = x.shape
     if rows.matrix is None and columns.matrix is None:
         return x
-    data = np.ascontiguousarray(x).reshape(-1, height, width)
+    data = make_contiguous(x).reshape(-1, height, width)
     check_allocation((len(data), rows.target, columns.target), F32)
     result = np.empty((len(data), rows.target, columns.target), F32)
     work = sum(

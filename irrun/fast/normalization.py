@@ -16,7 +16,8 @@ from irrun.fast.reduction import SHORT_AXIS, is_short_axis
 from irrun.fast.softmax import MAX_PRODUCT_LENGTH, exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, TILE, Array, Memo, call_by_rows, freeze, to_int_tuple
-from irrun.threads import run_parallel, split_range
+from irrun.fast.transposition import copy_transposed, make_contiguous
+from irrun.threads import divide_time, run_parallel, split_range
 
 __all__ = ["NormalizationKernel", "make_normalization_kernel"]
 
@@ -26,6 +27,8 @@ Axes = tuple[int, ...]
 #: Elements per block of rows for a function and the operations after it: more than in a tile,
 #: since NumPy's calls are short.
 BLOCK_SIZE = 3 << 16
+#: Nanoseconds per element of MVN, for estimates.
+MVN_TIME = 0.8
 
 
 def apply_in_blocks(function: Callable[..., Array], x: Array, axes: Axes) -> Array:
@@ -278,7 +281,7 @@ class NormalizationKernel(FusedKernel):
     def __call__(self, *inputs: Array) -> Array:
         """Normalize rows and compute the chain; see `FusedKernel`."""
         x, operands = inputs[0], inputs[1:]
-        is_large = x.size > TILE and x.flags.c_contiguous and x.shape[-1] <= MAX_PRODUCT_LENGTH
+        is_large = x.size >= TILE and x.shape[-1] <= MAX_PRODUCT_LENGTH
         is_supported = is_large and self._axis in (-1, x.ndim - 1) and all(v.dtype is F32 for v in inputs)
         if not is_supported or not self.chain.keeps_shape(x.shape, operands):
             return super().__call__(*inputs)
@@ -287,12 +290,17 @@ class NormalizationKernel(FusedKernel):
         result: Array = np.empty(x.shape, F32)
         targets = result.reshape(rows.shape)
         bound = BoundChain(self.chain, [None, *operands], x.shape, rows.shape)
-        blocks = split_range(len(rows), -(-x.size // BLOCK_SIZE))
+        parts = divide_time(int(x.size * (MVN_TIME + self.chain.function.element_time)))
+        blocks = split_range(len(rows), max(-(-x.size // BLOCK_SIZE), parts))
+        is_copied = not rows.flags.c_contiguous
 
         def compute_block(number: int) -> None:
             block = blocks[number]
-            normalize(rows[block], targets[block])
-            bound.apply_to_rows(targets[block], block, slice(0, length))
+            target = targets[block]
+            if is_copied:  # such as rows whose elements are channels of a convolution
+                copy_transposed(rows[block], target)
+            normalize(target if is_copied else rows[block], target)
+            bound.apply_to_rows(target, block, slice(0, length))
 
         run_parallel(compute_block, len(blocks))
         return result
@@ -331,7 +339,7 @@ class _MvnProblem(NamedTuple):
 def _normalize_last_axis(problem: _MvnProblem) -> Callable[[Array], Array]:
     length = problem.shape[-1]
     function = _create_row_mvn(problem.epsilon, problem.is_inside, problem.divides, length)
-    return lambda x: apply_in_blocks(function, x.reshape(-1, length), (1,)).reshape(x.shape)
+    return lambda x: apply_in_blocks(function, make_contiguous(x).reshape(-1, length), (1,)).reshape(x.shape)
 
 
 def _normalize_axes(problem: _MvnProblem) -> Callable[[Array], Array]:
