@@ -18,7 +18,7 @@ __all__ = ["MAX_PANEL_BYTES", "RELEASE_INTERVAL", "MemoryCount", "Originals", "P
 Array = np.ndarray[Any, Any]
 
 #: Number of bytes of new weights after which the memory of their originals is released.
-RELEASE_INTERVAL = 1 << 24
+RELEASE_INTERVAL = 1 << 22
 #: Maximum size of a model's weights in panels, in bytes; see `irrun.fast.panels`.
 MAX_PANEL_BYTES = 1 << 30
 #: Size of a cache line in bytes.

@@ -115,6 +115,7 @@ class PreparedModel:
             from irrun.runtime.postponed_constants import fill_used
 
             fill_used(self._program, program)
+        self.model.weights.release()  # kernels have copies of most weights
         if self._kernels is not None:
             self._kernels.set_complete(program)
         return program
