@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from irrun.distributed.store import ResultStore
 from irrun.errors import ExecutionError, InputError
 from irrun.ir.model import TensorSpec
 from irrun.runtime.compiled_model import compile_model
+from irrun.shapes import PartialShape
 
 PICKY = """import irrun
 @irrun.op('Picky', opset='extension')
@@ -484,3 +486,22 @@ def test_patterns_of_files_may_include_folders(folder):
     assert find_source("photos/*.npy").names == ("photos/a.npy",)
     assert find_source("*.npy").names == ("b.npy",)
     assert find_source("photos").names == ("photos/a.npy",)
+
+
+def test_first_input_determines_the_steps_of_a_sample(folder, monkeypatch):
+    steps = []
+
+    class Request:
+        def reset_state(self):
+            steps.append("reset")
+
+        def infer(self, values, timeout):
+            steps.append([len(value) for value in values])
+            assert timeout == 3
+            return SimpleNamespace(to_dict=lambda: {"y": values[0]})
+
+    model = SimpleNamespace(inputs=[SimpleNamespace(partial_shape=PartialShape([2, 1]))])
+    values = [np.arange(5).reshape(5, 1), np.arange(9)]
+    found = workers._run_sequence(Request(), model, values, 3)  # type: ignore[arg-type]
+    assert steps == ["reset", [2, 2], [2, 2], [1, 2]]
+    assert found["y"].tolist() == values[0].tolist()
