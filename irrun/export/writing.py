@@ -266,7 +266,7 @@ def _encode_field(number: int, size: int) -> bytes:
 def _get_bytes(value: Value) -> bytes | memoryview:
     """Return the bytes of a constant, little-endian, in the encoding that IR and ONNX share."""
     stored = value.constant
-    if stored is not None and stored.element_type is value.type and stored.data and value.type.name != "boolean":
+    if stored is not None and stored.data and value.type.name != "boolean":
         data = memoryview(stored.data).cast("B")
         return bytes(data) if len(data) <= 4096 else data
     array = value.read()

@@ -33,6 +33,7 @@ MOVEMENTS = [
     ("Squeeze", "opset1", "", [make(1, 3, 1), integers(0)]),
     ("Squeeze", "opset1", "", [make(1, 3, 1), integers(-1, 0)]),
     ("Squeeze", "opset1", "", [make(1, 3, 1)]),
+    ("Squeeze", "opset1", "", [make(1, 3, 1), np.zeros(0, np.int64)]),
     ("Unsqueeze", "opset1", "", [make(2, 3), integers(1)]),
     ("Unsqueeze", "opset1", "", [make(2, 3), integers(0, -1)]),
     ("Transpose", "opset1", "", [make(2, 3, 4), integers(2, 0, 1)]),
@@ -277,6 +278,13 @@ def test_operations_of_two_values(dtype, tmp_path):
         if type == "Power":
             b = np.abs(b)
         check(tmp_path, type, "opset1", "", [a, b], dynamic=True, rtol=2e-3)
+
+
+@pytest.mark.parametrize("type", ["FloorMod", "Mod"])
+def test_remainders_of_fractions(type, tmp_path):
+    a = np.float32([[1.25, -1.25, 0.5, -0.5, 0, 3, np.inf, 2]])
+    b = np.float32([[0.75], [-0.75], [0.5], [-0.5], [np.inf], [-np.inf]])
+    check(tmp_path, type, "opset1", "", [a, b], dynamic=True)
 
 
 @pytest.mark.parametrize("type", ["LogicalAnd", "LogicalOr", "LogicalXor", "Equal", "NotEqual", "Less", "LessEqual",

@@ -16,7 +16,7 @@ import onnx
 
 import irrun
 from export.test_layers import check, make, run_exported
-from irrun.export import verification
+from irrun.export import verification, writing
 from irrun.export.rules import describe_rule, find_rule
 from irrun.export.verification import Difference, verify_export
 
@@ -256,3 +256,26 @@ def test_quantized_values(kind, levels, is_constant, axis, tmp_path):
         return
     types = check(tmp_path, "FakeQuantize", "opset1", FAKE.format(levels), values, constants=[1, 2, 3, 4], rtol=2e-5)
     assert ("QuantizeLinear" in types) == (levels in (255, 256) and not (kind == "unsigned" and levels == 255))
+
+
+def test_flags_are_stored_as_zero_and_one(tmp_path):
+    layers = [
+        layer(0, "Parameter", data='shape="3" element_type="boolean"', outputs=[port(0, (3,), "BOOL", "x")]),
+        layer(1, "Const", data='element_type="boolean" shape="3" offset="0" size="3"', outputs=[port(0, (3,), "BOOL")]),
+        layer(2, "LogicalAnd", inputs=[port(0), port(1)], outputs=[port(2, (3,), "BOOL")]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]), b"\x00\x01\xff")
+    irrun.export_onnx(path, tmp_path / "model.onnx")
+    (tensor,) = onnx.load(str(tmp_path / "model.onnx")).graph.initializer
+    assert tensor.raw_data == b"\x00\x01\x01"
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 16383, 16384, 2**31])
+def test_headers_of_fields_are_those_of_protocol_buffers(size):
+    header = writing._encode_field(9, size)
+    assert header[0] == 9 << 3 | 2
+    digits = [byte & 127 for byte in header[1:]]
+    assert sum(digit << 7 * i for i, digit in enumerate(digits)) == size
+    assert [byte >> 7 for byte in header[1:]] == [1] * (len(digits) - 1) + [0]
+    assert digits[-1] or size == 0

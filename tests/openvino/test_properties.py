@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from irrun import openvino as ov
+from irrun.openvino import compression, install, passes, preprocess
 from irrun.openvino import opset13 as ops
-from irrun.openvino import passes, preprocess
 from irrun.openvino.config import Config, parse_device
 
 CPUS = os.cpu_count() or 1
@@ -214,3 +215,63 @@ def test_images_are_resized_to_a_height_and_a_width(sizes):
     processor = preprocess.PrePostProcessor(ov.Model([ops.result(ops.relu(x))], [x], "m"))
     with pytest.raises(TypeError, match="expected a height and a width, or neither"):
         processor.input().preprocess().resize(preprocess.ResizeAlgorithm.RESIZE_LINEAR, *sizes)
+
+
+def test_requests_are_complete_after_runs_and_errors():
+    x = ops.parameter([2], np.float32, name="x")
+    request = ov.Core().compile_model(ov.Model([ops.result(ops.relu(x))], [x], "m"), "CPU").create_infer_request()
+    good, bad = {"x": np.zeros(2, np.float32)}, {"x": np.zeros(3, np.float32)}
+    assert request.wait_for(0)
+    request.infer(good)
+    assert request.wait_for(0)
+    for run in (request.infer, request.start_async):
+        with pytest.raises(RuntimeError):
+            run(bad)
+        assert request.wait_for(0)
+    request.start_async(good)
+    request.wait()
+    assert request.wait_for(0)
+
+
+def test_states_are_not_folded():
+    read = ops.read_value(ops.constant(np.float32([1, 2])), "v", np.float32, [2])
+    assert fold(ops.relu(read)) == (["Constant", "ReadValue", "Relu", "Result"], False)
+
+
+def test_values_of_constants_are_found_through_a_few_operations():
+    constant = ops.constant(np.int8([1, 2]))
+    value = ops.convert(constant, "f32")
+    assert compression._find_value(constant.output(0)).tolist() == [1, 2]
+    for _ in range(2):
+        assert compression._find_value(value.output(0)).tolist() == [1, 2]
+        value = ops.relu(value)
+    assert compression._find_value(value.output(0)).tolist() == [1, 2]
+    assert compression._find_value(ops.relu(value).output(0)) is None  # four operations
+    zero = ops.constant(np.float32(0))
+    random = ops.random_uniform(ops.constant(np.array([2])), zero, ops.constant(np.float32(1)), "f32")
+    split = ops.split(constant, ops.constant(np.int64(0)), 2)
+    for output in (ops.parameter([2]).output(0), random.output(0), split.output(0)):
+        assert compression._find_value(output) is None
+
+
+def test_names_follow_the_value_that_an_output_becomes():
+    x = ops.parameter([1, 3], np.float32, name="x")
+    relu = ops.relu(x)
+    relu.output(0).set_names({"y"})
+    processor = preprocess.PrePostProcessor(ov.Model([ops.result(relu)], [x], "m"))
+    processor.output().tensor().set_element_type(ov.Type.i32)
+    model = processor.build()
+    assert model.output(0).get_names() == {"y"}
+    assert model.output(0).get_element_type() == ov.Type.i32
+    assert relu.output(0).get_names() == set()
+
+
+def test_metadata_of_the_replacement():
+    finder = install._Finder("openvino")
+    for name in (None, "openvino"):
+        (distribution,) = finder.find_distributions(SimpleNamespace(name=name))
+        assert (distribution.metadata["Name"], distribution.version) == ("openvino", ov.get_version().partition("-")[0])
+    assert list(finder.find_distributions(SimpleNamespace(name="numpy"))) == []
+    assert len(list(finder.find_distributions())) == 1
+    assert distribution.read_text("entry_points.txt") is None
+    assert distribution.read_text("PKG-INFO") == distribution.read_text("METADATA")
