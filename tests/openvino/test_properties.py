@@ -13,6 +13,7 @@ from irrun import openvino as ov
 from irrun.openvino import compression, install, passes, preprocess
 from irrun.openvino import opset13 as ops
 from irrun.openvino.config import Config, parse_device
+from irrun.openvino.inference_engine import IECore, IENetwork
 
 CPUS = os.cpu_count() or 1
 
@@ -275,3 +276,50 @@ def test_metadata_of_the_replacement():
     assert len(list(finder.find_distributions())) == 1
     assert distribution.read_text("entry_points.txt") is None
     assert distribution.read_text("PKG-INFO") == distribution.read_text("METADATA")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CACHE_DIR", "CPU_DENORMALS_OPTIMIZATION", "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE", "DEVICE_ID",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE", "ENABLE_CPU_PINNING", "ENABLE_CPU_RESERVATION", "ENABLE_HYPER_THREADING",
+        "ENABLE_TENSOR_PARALLEL", "ENABLE_WEIGHTLESS", "EXECUTION_MODE_HINT", "INFERENCE_NUM_THREADS",
+        "KEY_CACHE_GROUP_SIZE", "LOG_LEVEL", "MODEL_DISTRIBUTION_POLICY", "NUM_STREAMS", "PERFORMANCE_HINT",
+        "PERFORMANCE_HINT_NUM_REQUESTS", "PERF_COUNT", "SCHEDULING_CORE_TYPE", "VALUE_CACHE_GROUP_SIZE", "WEIGHTS_PATH",
+    ],
+)  # fmt: skip
+def test_defaults_of_properties_equal_those_of_openvino(name):
+    original = pytest.importorskip("openvino")
+    assert str(ov.Core().get_property("CPU", name)) == str(original.Core().get_property("CPU", name))
+
+
+def test_defaults_of_properties_of_other_devices():
+    flags = {
+        "ALLOW_AUTO_BATCHING": True,
+        "DEVICE_BIND_BUFFER": False,
+        "ENABLE_MMAP": True,
+        "FORCE_TBB_TERMINATE": False,
+    }
+    flags |= {"ENABLE_RUNTIME_FALLBACK": True, "ENABLE_STARTUP_FALLBACK": True, "AUTO_BATCH_TIMEOUT": 1000}
+    assert {name: Config().get(name) for name in flags} == flags
+    assert Config().get("COMPILATION_NUM_THREADS") == CPUS
+
+
+def test_layouts_of_postprocessed_outputs():
+    x = ops.parameter([1, 3, 4, 5], np.float32, name="x")
+    processor = preprocess.PrePostProcessor(ov.Model([ops.result(ops.relu(x))], [x], "m"))
+    processor.output().model().set_layout(ov.Layout("NCHW"))
+    processor.output().tensor().set_layout(ov.Layout("NHWC"))
+    model = processor.build()
+    assert model.get_results()[0].get_layout() == ov.Layout("NHWC")
+    assert model.output(0).get_shape() == [1, 4, 5, 3]
+
+
+def test_requests_of_old_networks():
+    x = ops.parameter([1, 3], np.float32, name="x")
+    model = ov.Model([ops.result(ops.relu(x))], [x], "m")
+    network = IENetwork(model)
+    for arguments, count in (({}, 1), ({"num_requests": 3}, 3)):
+        assert len(IECore().load_network(network, **arguments).requests) == count
+    with pytest.raises(ValueError, match="Incorrect number of requests specified: -1"):
+        IECore().load_network(network, num_requests=-1)
