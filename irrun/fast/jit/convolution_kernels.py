@@ -48,9 +48,11 @@ def pack_weights(filters: Array, rows: int = 0) -> Array:
     rows = rows or get_tile()[0]
     count = filters.shape[0]
     tiles = -(-count // rows)
-    matrix = np.zeros((tiles * rows, math.prod(filters.shape[1:])), F32)
-    matrix[:count] = filters.reshape(count, -1)
-    return np.ascontiguousarray(matrix.reshape(tiles, rows, -1).transpose(0, 2, 1))
+    matrix = filters.reshape(count, -1)
+    if count % rows:
+        matrix = np.zeros((tiles * rows, math.prod(filters.shape[1:])), F32)
+        matrix[:count] = filters.reshape(count, -1)
+    return np.array(matrix.reshape(tiles, rows, -1).transpose(0, 2, 1), F32, order="C")
 
 
 @cache_kernel

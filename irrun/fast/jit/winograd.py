@@ -43,6 +43,8 @@ TRANSFORM_WORK = 32
 #: Up to this many elements of transformed filters, a map of one block is divided into several blocks, which all read
 #: the filters; and the maximum number of these blocks.
 SMALL_FILTERS_SIZE, MAX_SMALL_BLOCKS = 128 << 10, 4
+#: Filters that are transformed at a time, in the cache.
+BLOCK_FILTERS = 2048
 
 
 def make_filter_matrix(size: int) -> Array:
@@ -87,9 +89,12 @@ def transform_filters(filters: Array, size: int) -> Array:
     result = np.zeros((len(both), c_in * padded), F32)
     for start, width in divide_columns(c_out):
         count = min(width, c_out - start)
-        block = filters[start : start + count].transpose(2, 3, 1, 0).reshape(9, -1).astype(np.float64)
         panels = result[:, start * c_in : (start + width) * c_in].reshape(len(both), c_in, width)
-        panels[:, :, :count] = (both @ block).reshape(len(both), c_in, count)
+        step = max(1, BLOCK_FILTERS // width)
+        for first in range(0, c_in, step):
+            block = filters[start : start + count, first : first + step].transpose(2, 3, 1, 0)
+            taps = block.astype(np.float64, order="C").reshape(9, -1)
+            panels[:, first : first + step, :count] = (both @ taps).reshape(len(both), -1, count)
     return result
 
 
