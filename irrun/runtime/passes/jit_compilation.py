@@ -34,7 +34,7 @@ MIN_CHEAP_SIZE = 1 << 15
 #: Minimum number of elements for compiling other expressions.
 MIN_SIZE = 1 << 11
 #: Why operations on other values are not compiled.
-NOT_F32 = "not all operands are f32 that broadcasts to the result"
+NOT_F32 = "an operand is not f32, or does not broadcast to the result"
 #: Maximum number of operations in a group: each operand takes a register.
 MAX_MEMBERS = 24
 

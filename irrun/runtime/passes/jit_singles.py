@@ -138,7 +138,7 @@ def replace_attention(compilation: Compilation, number: int) -> None:
     constants = [compilation.view.get_constant(slot) for slot in instruction.inputs]
     has_scale = len(constants) == 5
     if any(x is not None for x in constants[:3]) or len(constants) > 5 or (has_scale and constants[4] is None):
-        raise NoKernelError("queries, keys and values are not all variable, the scale is, or there is a sink")
+        raise NoKernelError("queries, keys or values are constant, the scale is not, or there is a sink")
     values = (*instruction.inputs[:3], *instruction.outputs)
     if ABSENT in instruction.inputs or not all(map(compilation.view.is_f32, values)):
         raise NoKernelError("not f32, or an input is not connected")
