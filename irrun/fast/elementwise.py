@@ -133,7 +133,9 @@ class ElementwiseChain:
             check_allocation(shape, F32)
             out = np.empty(shape, F32)
             if out.size:
-                compile_expression(step.name, len(operands), step.parameters, False).compute(*operands, out)
+                compile_expression(step.name, len(operands), step.parameters, reuses_operands=False).compute(
+                    *operands, out
+                )
             values.append(out)
         return values[-1]
 

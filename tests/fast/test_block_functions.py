@@ -47,7 +47,7 @@ def test_function_on_blocks_equals_the_plain_kernel(name, attributes, others):
     """It requires no more scratch memory than it states, and may write to its first operand."""
     call = find_call(Arrays, name, attributes, [None, *others], 2)
     is_reused = [isinstance(operand, int) for operand in call.operands]
-    function = compile_expression(call.name, is_reused, call.parameters)
+    function = compile_expression(call.name, is_reused, call.parameters, reuses_operands=True)
     x = make_floats((40, 3), scale=3)
     operands = [[x, *others][o] if isinstance(o, int) else o for o in call.operands]
     if name == "PRelu-1" and others[0].size > 1:

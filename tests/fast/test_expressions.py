@@ -74,7 +74,9 @@ def compute(machine, case, x):
     """Return the result of a case for a vector."""
     call, operands = bind(machine, *case)
     if machine is Arrays:
-        return compile_expression(call.name, len(call.operands), call.parameters).compute(x, *operands)
+        return compile_expression(call.name, len(call.operands), call.parameters, reuses_operands=True).compute(
+            x, *operands
+        )
     from irrun.fast.jit.expressions import Step
     from irrun.fast.jit.kernels import ExpressionKernel
 
@@ -152,7 +154,7 @@ def test_cheap_expressions_take_one_pass():
     for name, attributes, others in CASES:
         call, operands = bind(Arrays, name, attributes, others)
         if get_expression(call.name).is_cheap and call.name != "SquaredDifference":
-            function = compile_expression(call.name, 1 + len(operands), call.parameters)
+            function = compile_expression(call.name, 1 + len(operands), call.parameters, reuses_operands=True)
             assert function.scratch_factor == 0
             assert function.compute.__code__.co_nlocals == 3 + len(operands)
             assert len(function.compute.__code__.co_names) <= 3
@@ -163,7 +165,7 @@ def test_function_writes_to_the_given_array(case):
     call, operands = bind(Arrays, *case)
     count = len(call.operands)
     is_reused = [isinstance(operand, int) for operand in call.operands]
-    function, scratch_factor, _ = compile_expression(call.name, is_reused, call.parameters)
+    function, scratch_factor, _ = compile_expression(call.name, is_reused, call.parameters, reuses_operands=True)
     separate = compile_expression(call.name, count, call.parameters, reuses_operands=False)
     assert separate.scratch_factor <= scratch_factor <= 2
     x = np.linspace(-9, 9, 3 * 40, dtype=F32).reshape(3, 40)
@@ -189,7 +191,7 @@ def test_function_writes_to_the_given_array(case):
 def test_result_may_be_written_to_any_operand():
     a, b = np.linspace(-2, 2, 9, dtype=F32), np.linspace(1, 3, 9, dtype=F32)
     for name in ("Add", "Divide", "Multiply", "SquaredDifference", "Subtract"):
-        function = compile_expression(name, 2).compute
+        function = compile_expression(name, 2, reuses_operands=True).compute
         expected = function(a, b)
         for position in (0, 1):
             operands = [a.copy(), b.copy()]
@@ -200,9 +202,9 @@ def test_result_may_be_written_to_any_operand():
 def test_equal_parameters_of_other_signs_are_other_functions():
     zero = np.zeros(1, F32)
     for low in (0.0, -0.0):
-        result = compile_expression("Add", 2).compute(zero, zero)
+        result = compile_expression("Add", 2, reuses_operands=True).compute(zero, zero)
         assert not result.any()
-        limited = compile_expression("Clamp", 1, (low, 1.0)).compute(np.full(1, -1, F32))
+        limited = compile_expression("Clamp", 1, (low, 1.0), reuses_operands=True).compute(np.full(1, -1, F32))
         assert np.signbit(limited[0]) == np.signbit(low)
 
 

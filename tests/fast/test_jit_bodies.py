@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from types import SimpleNamespace
 
@@ -509,3 +510,14 @@ def make_loop_with_condition(layout, sizes):
         _condition=0,
         _places={slot: (size, 2) for slot, size in sizes.items()},
     )
+
+
+def test_offsets_of_the_first_iterations_are_kept():
+    loop = SimpleNamespace(_first_offsets=None, _formula=np.array([[0, -1, 8], [-1, 1, 4]]).T)
+    loop._compute_offsets = functools.partial(_BoundLoop._compute_offsets, loop)
+    numbers, offsets = first = _BoundLoop._compute_first_offsets(loop, 3)
+    np.testing.assert_array_equal(numbers, [0, 1, 2])
+    np.testing.assert_array_equal(offsets, [[0, 4], [8, 0], [16, 4]])
+    assert _BoundLoop._compute_first_offsets(loop, 3) is first
+    assert len(_BoundLoop._compute_first_offsets(loop, 5)[0]) == 5
+    np.testing.assert_array_equal(_BoundLoop._compute_offsets(loop, 7, 2)[1], [[56, 0], [64, 4]])

@@ -16,6 +16,7 @@ from irrun.fast.jit import compiler
 from irrun.fast.jit.attention import AttentionKernel
 from irrun.fast.jit.bindings import Layout, make_layout
 from irrun.fast.jit.concatenation import ConcatKernel
+from irrun.fast.jit.conversion import WideningKernel
 from irrun.fast.jit.copies import MAX_SMALL_SIZE, RotationKernel, bind_contiguous
 from irrun.fast.jit.elementwise import MAX_ROWS, plan_rows
 from irrun.fast.jit.expressions import Step
@@ -692,3 +693,13 @@ def test_depthwise_convolutions_of_large_windows_are_not_compiled(kernel, stride
     else:
         with refuses("the filter or the stride is too large"):
             convolution(ones(1, 2, 50, 50))
+
+
+def test_values_in_f16_are_widened_and_those_in_f32_stay():
+    kernel, data = WideningKernel(), ones(2, 3)
+    assert kernel(data) is data
+    widened = kernel(data.astype(np.float16))
+    assert widened.dtype == F32
+    np.testing.assert_array_equal(widened, data)
+    with refuses("expected f16"):
+        kernel(data.astype(F64))

@@ -91,5 +91,5 @@ def test_zero_stays_exact():
         limits = [np.array(v, F32) for v in (low, high, low, high)]
         call = find_call(Arrays, "FakeQuantize-1", {"levels": levels}, [None, *limits], 1)
         assert call is not None
-        function = compile_expression(call.name, 5, call.parameters).compute
+        function = compile_expression(call.name, 5, call.parameters, reuses_operands=True).compute
         assert not function(np.zeros(3, F32), *call.operands[1:]).any()

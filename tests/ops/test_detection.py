@@ -520,3 +520,10 @@ def test_region_yolo_rejects_each_wrong_size():
     for shape, stride in (((4, 2, 2), [2]), ((1, 4, 2, 2), [0]), ((1, 4, 2, 2), []), ((1, 4, 2, 3), [2])):
         with pytest.raises(InputError, match="stride"):
             reorg_yolo_2(np.zeros(shape, F32), stride=stride)
+
+
+@pytest.mark.parametrize(("height", "width"), [(0, 2), (2, 0), (-1, 2)])
+def test_bins_of_regions_have_a_size(height, width):
+    data, rois = np.ones((1, 2, 5, 5), F32), np.array([[0, 0, 0, 4, 4]], F32)
+    with pytest.raises(InputError, match=f"pooled size is {height} x {width}, expected at least 1 x 1"):
+        roi_pooling_2(data, rois, pooled_h=height, pooled_w=width, spatial_scale=1.0)

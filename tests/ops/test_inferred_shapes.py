@@ -60,6 +60,7 @@ LESS_PRECISE = {
     "FakeConvert-13": "the data does not follow from the scales",
     "ScaledDotProductAttention-13": "the number of queries does not follow from the mask",
     "SparseFillEmptyRows-16": "the rows do not follow from the values",
+    "Unique-10": "the number of elements has no bounds unless all sizes are known",
 }
 
 Array = np.ndarray[Any, Any]
@@ -190,7 +191,9 @@ def test_inferred_shapes_contain_the_results_of_all_sizes(operation: Operation) 
                     assert b == union
 
 
-@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.shaped_by is not None], ids=str)
+@pytest.mark.parametrize(
+    "operation", [o for o in OPERATIONS if o.shaped_by is not None or str(o) in SELECTIONS], ids=str
+)
 def test_inferred_shapes_know_as_much_as_openvino(operation: Operation) -> None:
     """One input at a time has unknown sizes, an unknown rank, or an unknown value."""
     checked = 0
@@ -208,13 +211,19 @@ def test_inferred_shapes_know_as_much_as_openvino(operation: Operation) -> None:
                     if sizes is not None and str(operation) not in LESS_PRECISE:
                         assert shape is not None
                         assert len(shape) == len(sizes)
-                        assert all(n in (-1, d) for d, n in zip(shape, sizes, strict=True))
+                        assert all(n in (-1, d) for d, (n, _) in zip(shape, sizes, strict=True))
+                        highest = [get_bounds(d)[1] for d in shape]
+                        assert all(
+                            n == -1 or (m is not None and m <= n) for m, (_, n) in zip(highest, sizes, strict=True)
+                        )
                     checked += 1
     assert checked or not any(v is not None for _, call in list_calls(operation) for v in call.values)
 
 
-def infer_with_openvino(call: Call, case: Any, position: int, changed: Value) -> list[list[int] | None] | None:
-    """Return the shapes that OpenVINO infers, -1 for dynamic dimensions; None if it fails."""
+def infer_with_openvino(
+    call: Call, case: Any, position: int, changed: Value
+) -> list[list[tuple[int, int]] | None] | None:
+    """Return the shapes that OpenVINO infers, each dimension with its upper bound, or -1; None if it fails."""
     import openvino as ov
     from openvino import op
     from openvino.utils.node_factory import NodeFactory
@@ -238,7 +247,10 @@ def infer_with_openvino(call: Call, case: Any, position: int, changed: Value) ->
     except RuntimeError:
         return None
     shapes = [output.get_partial_shape() for output in node.outputs()]
-    return [None if s.rank.is_dynamic else [d.get_length() if d.is_static else -1 for d in s] for s in shapes]
+    return [
+        None if s.rank.is_dynamic else [(d.get_length() if d.is_static else -1, d.get_max_length()) for d in s]
+        for s in shapes
+    ]
 
 
 def test_slices_of_all_sizes_and_ends_are_counted() -> None:

@@ -180,7 +180,7 @@ def _bind_p_relu(site: Site) -> Call | None:
 
 
 @elementwise("PRelu-1", bind=_bind_p_relu)
-def p_relu(m: Machine, x: Value, slope: Value, *, is_small: bool = False) -> Value:
+def p_relu(m: Machine, x: Value, slope: Value, *, is_small: bool) -> Value:
     """Compute max(x, 0) + slope min(x, 0), which is max(x, slope x) for slopes in (0, 1]."""
     if is_small:
         return m.maximum(x, x * slope)

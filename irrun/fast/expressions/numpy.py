@@ -230,7 +230,7 @@ def _define(parameters: str, lines: Sequence[str], names: dict[str, Any]) -> Cal
 
 
 def compile_expression(
-    name: str, operands: int | Sequence[bool] = 1, parameters: tuple[Any, ...] = (), reuses_operands: bool = True
+    name: str, operands: int | Sequence[bool], parameters: tuple[Any, ...] = (), *, reuses_operands: bool
 ) -> BlockFunction:
     """Return the function that computes an expression.
 

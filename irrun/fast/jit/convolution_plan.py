@@ -187,7 +187,7 @@ class Plan:
             blocks = min(tiles, self._part_count // sections)
             parts = blocks * sections
             part_tiles, part_rows = -(-tiles // blocks), -(-self._row_tiles // sections)
-            rounds = sum(threads * -(-parts // threads) for threads in (2, 4)) if self._part_count > 1 else 1
+            rounds = sum(threads * -(-parts // threads) for threads in (2, 4))
             work = part_tiles * part_rows * rows * pixels
             cost = rounds * (work + part_tiles * pixels * reading[0] + part_rows * rows * reading[1])
             if cost < best:

@@ -1,0 +1,97 @@
+"""Which recurrent sequences are compiled as loops around cells."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from irrun.fast.errors import NoKernelError
+from irrun.fast.jit.cell_sequences import CellSequenceKernel
+from irrun.fast.specialization import CallSite
+from irrun.ops._support.autoload import load_kernels
+from irrun.ops._support.registry import find
+
+pytestmark = pytest.mark.usefixtures("own_kernel_cache")
+
+F32 = np.float32
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+BATCH, TIME, SIZE, HIDDEN = 2, 4, 3, 5
+
+
+def make_site(name, direction="forward", peepholes=(), missing=(), **attributes):
+    """Return a call site with weights that are constant, except for those at some positions."""
+    for type_name in (f"{name}Sequence", f"{name}Cell", "Squeeze", "Unsqueeze"):
+        load_kernels(type_name)
+    operation = find(f"{name}Sequence", "opset1" if peepholes else "opset5")
+    assert operation is not None
+    rows, count = GATES[name] * HIDDEN, 2 if direction == "bidirectional" else 1
+    random = np.random.default_rng(0)
+    weights = [(random.normal(size=(count, rows, *own)) / 3).astype(F32) for own in ((SIZE,), (HIDDEN,), ())]
+    first = 3 if name == "LSTM" else 2
+    constants = [None] * (1 + first) + [*weights, *peepholes]
+    for position in missing:
+        constants[1 + first + position] = None
+    return CallSite(
+        operation,
+        operation.bind({"hidden_size": str(HIDDEN), "direction": direction, **attributes}),
+        tuple(constants),
+        (False,) * len(constants),
+        3 if name == "LSTM" else 2,
+    )
+
+
+def make_inputs(name, count, lengths=TIME):
+    random = np.random.default_rng(1)
+    states = [random.normal(size=(BATCH, count, HIDDEN)).astype(F32) for _ in range(2 if name == "LSTM" else 1)]
+    return [random.normal(size=(BATCH, TIME, SIZE)).astype(F32), *states, np.full(BATCH, lengths, np.int32)]
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("name", GATES)
+def test_sequences_agree_with_the_plain_kernel(name, direction):
+    site = make_site(name, direction)
+    inputs = make_inputs(name, 2 if direction == "bidirectional" else 1)
+    known = [*inputs, *site.constants[len(inputs) :]]
+    for lengths in (TIME, TIME - 1):
+        known[len(inputs) - 1] = inputs[-1] = np.full(BATCH, lengths, np.int32)
+        expected = site.operation.kernel(*known, **site.attributes)
+        for value, plain in zip(CellSequenceKernel(site)(*inputs), expected, strict=True):
+            np.testing.assert_allclose(value, plain, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+@pytest.mark.parametrize("name", GATES)
+def test_weights_are_constant(name, missing):
+    with pytest.raises(NoKernelError, match="the weights are not constant"):
+        CellSequenceKernel(make_site(name, missing=[missing]))
+
+
+def test_peepholes_are_constant():
+    peepholes = [np.ones((1, 3 * HIDDEN), F32)]
+    CellSequenceKernel(make_site("LSTM", peepholes=peepholes))
+    with pytest.raises(NoKernelError, match="the peepholes are not constant"):
+        CellSequenceKernel(make_site("LSTM", peepholes=peepholes, missing=[3]))
+
+
+@pytest.mark.parametrize(
+    ("name", "activations", "is_refused"),
+    [
+        ("GRU", "relu,tanh", True),
+        ("GRU", "ReLU,tanh", True),
+        ("GRU", "sigmoid,relu", False),
+        ("RNN", "relu", False),
+        ("LSTM", "relu,tanh,tanh", False),
+    ],
+)
+def test_gates_of_gated_units_have_bounds(name, activations, is_refused):
+    site = make_site(name, activations=activations)
+    if is_refused:
+        reason = "the gates have no bounds, so that rounding errors grow from step to step"
+        with pytest.raises(NoKernelError, match=f"^{re.escape(reason)}$"):
+            CellSequenceKernel(site)
+    else:
+        CellSequenceKernel(site)
