@@ -60,7 +60,7 @@ class SentencePieceModel:
         """
         return self._check_defined("begin", self._processor.bos_id())
 
-    def get_end(self, required: bool = True) -> int:
+    def get_end(self, required: bool) -> int:
         """Return the id of the token that ends a sentence, or -1.
 
         Args:

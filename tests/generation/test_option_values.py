@@ -19,6 +19,7 @@ from irrun.openvino import Tensor
 from irrun.openvino_genai import generation_config as genai
 from irrun.openvino_genai import llm_pipeline, options
 from irrun.openvino_genai.chat_history import ChatHistory
+from irrun.openvino_genai.configured import ConfiguredPipeline
 from irrun.openvino_genai.embedding import EmbeddingPipelineConfig
 from irrun.openvino_genai.enumerations import PoolingType, StopCriteria
 from irrun.openvino_genai.tokenizer import Tokenizer
@@ -504,3 +505,12 @@ def test_tokens_are_divided_into_segments_at_their_times(tokens, segments, kept,
     found = recognizer._divide(tokens, TranscriptionConfig(), 5.0)
     assert [(pytest.approx(s.start), pytest.approx(s.end), s.text) for s in found[0]] == segments
     assert found[1:] == (kept, step)
+
+
+@pytest.mark.parametrize(("own", "token", "expected"), [(-1, 7, 7), (5, 7, 5), (-1, -1, -1), (5, -1, 5)])
+def test_the_end_token_of_the_tokenizer_is_a_default(own, token, expected):
+    pipeline = ConfiguredPipeline()
+    pipeline._find_end_token = lambda: token
+    config = genai.GenerationConfig(eos_token_id=own)
+    pipeline._set_end_token(config)
+    assert (config.eos_token_id, config.stop_token_ids) == (expected, {expected} - {-1})
