@@ -258,3 +258,32 @@ def test_compare_reports_onnx_models_that_do_not_load(tmp_path, capsys):
 def test_short_form_reports_files_that_do_not_exist(capsys):
     code, _, err = call(capsys, "nowhere.onnx")
     assert (code, err) == (2, "irrun: nowhere.onnx: cannot read the model: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    ("position", "start", "kind"),
+    [
+        (0, b"version https://git-lfs.github.com/spec/", "Git LFS"),
+        (4, b"TFL3", "TensorFlow Lite"),
+        (0, b"\x89HDF\r\n\x1a\n", "Keras"),
+        (0, b"GGUF", "a file of tensors without layers"),
+        (0, b"\x93NUMPY", "NumPy"),
+        (0, b"\x89PNG\r\n", "an image"),
+        (0, b"\xff\xd8\xff", "an image"),
+        (0, b"GIF8", "an image"),
+        (0, b"\x1f\x8b\x08", "compressed with gzip"),
+        (0, b"BZh", "compressed with bzip2"),
+        (0, b"\xfd7zXZ\x00", "compressed with xz"),
+        (0, b"\x28\xb5\x2f\xfd", "compressed with Zstandard"),
+        (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+        (257, b"ustar", "a tar archive"),
+        (0, b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", "PyTorch"),
+    ],
+)
+def test_formats_are_recognized_at_their_position(position, start, kind):
+    def explain(offset):
+        return file_kinds.explain_file(b"\0" * offset + start + b"\0" * 300, None) or ""
+
+    assert kind in explain(position)
+    assert kind not in explain(position + 1)
+    assert not position or kind not in explain(position - 1)
