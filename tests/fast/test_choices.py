@@ -617,3 +617,11 @@ def test_results_of_a_new_shape_are_learned_from_the_definition(is_plain, name, 
     assert calls_plain(name, inputs, attributes, constants=constants, outputs=outputs, runs=1) == is_plain
     if name != "Pad-1":
         assert not calls_plain(name, inputs, attributes, constants=constants, outputs=outputs)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 9), (1, 3, 9, 9, 9), (1, 4, 9, 9), (0, 3, 9, 9), (1, 3, 0, 9)])
+def test_data_that_does_not_match_the_filters_is_refused(shape):
+    kernel = make_convolution((1, 4, 3, 3, 3), 2)
+    kernel.choose((1, 3, 9, 9))
+    with pytest.raises(NoKernelError, match="the data does not match the filters"):
+        kernel.choose(shape)

@@ -9,7 +9,8 @@ import pytest
 from openvino_modules import import_builder
 
 import irrun
-from irrun.fast.recurrent import RecurrentSequence, sequences
+from irrun.fast.errors import NoKernelError
+from irrun.fast.recurrent import RecurrentSequence, run_whole_direction, sequences
 from irrun.fast.recurrent.matrices import PartedMatrix
 from irrun.fast.recurrent.preparation import _prepare_lstm
 from irrun.fast.recurrent.sequences import read_lengths
@@ -331,3 +332,31 @@ def test_products_with_states_are_divided_into_small_ones(hidden, columns, batch
     matrix = PartedMatrix(np.broadcast_to(F32(0), (2 * hidden, 1)), 2)
     matrix.matrix = np.broadcast_to(F32(0), (2 * hidden, columns))
     assert matrix.count_parts(batch) == parts
+
+
+@pytest.mark.parametrize(
+    ("x", "states", "y", "reason"),
+    [
+        ((4, 2, 3), [(2, 5), (2, 5)], (4, 2, 5), ""),
+        ((4, 2, 4), [(2, 5), (2, 5)], (4, 2, 5), r"X has shape \(4, 2, 4\), expected \(4, 2, 3\)"),
+        ((3, 2, 3), [(2, 5), (2, 5)], (4, 2, 5), "X has shape"),
+        ((4, 2, 3), [(2, 5), (2, 5)], (4, 2, 6), "X has shape"),
+        ((4, 0, 3), [(0, 5), (0, 5)], (4, 0, 5), "X has shape"),
+        ((4, 2, 3), [(2, 5)], (4, 2, 5), r"the states do not have the shape \(2, 5\)"),
+        ((4, 2, 3), [(2, 5), (1, 5)], (4, 2, 5), "the states do not have the shape"),
+        ((4, 2, 3), [(2, 6), (2, 5)], (4, 2, 5), "the states do not have the shape"),
+    ],
+)
+def test_inputs_of_other_shapes_are_refused(x, states, y, reason):
+    rng = np.random.default_rng(0)
+    weights = _prepare_lstm(*(make_random(rng, 20, *columns) for columns in ((3,), (5,), ())))
+    X, Y, initial = np.zeros(x, F32), np.zeros(y, F32), [np.zeros(shape, F32) for shape in states]
+    if not reason:
+        assert [s.shape for s in run_whole_direction(weights, X, initial, Y)] == states
+        with pytest.raises(NoKernelError, match="X has shape"):
+            run_whole_direction(weights, X.astype(np.float64), initial, Y)
+        with pytest.raises(NoKernelError, match="the states do not have the shape"):
+            run_whole_direction(weights, X, [initial[0], initial[1].astype(np.float64)], Y)
+    else:
+        with pytest.raises(NoKernelError, match=reason):
+            run_whole_direction(weights, X, initial, Y)

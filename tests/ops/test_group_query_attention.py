@@ -9,7 +9,8 @@ import pytest
 import irrun
 from irrun.errors import InputError
 from irrun.inspection.openvino_tensors import make_tensor, read_tensor
-from irrun.ops.internal.group_query_attention import group_query_attention
+from irrun.limits import limit_allocations
+from irrun.ops.internal.group_query_attention import _attend, group_query_attention
 
 helper = pytest.importorskip("onnx").helper
 ov = pytest.importorskip("openvino")
@@ -195,3 +196,11 @@ def make_arguments(**changes):
 def test_arguments_are_checked(changes, message):
     with pytest.raises(InputError, match=message):
         group_query_attention(**make_arguments(**changes))
+
+
+def test_scores_are_within_the_memory_limit():
+    query, key = np.zeros((1, 2, 1000, 1), F32), np.zeros((1, 1, 1000, 1), F32)
+    mask = np.broadcast_to(F32(0), (1, 1, 1000, 1000))
+    assert _attend(query, key, key, mask, None).shape == (1, 2, 1000, 1)
+    with limit_allocations(4_000_000), pytest.raises(InputError):
+        _attend(query, key, key, mask, None)
