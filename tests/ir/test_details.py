@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_only_the_start_of_a_document_is_checked_for_a_dtd():
 
 
 class Builder(GraphBuilder):
-    current: Any = ContextVar("graph", default=None)
+    current: ClassVar[ContextVar[Any]] = ContextVar("graph", default=None)
     scope = "outer"
 
 
