@@ -380,3 +380,28 @@ def test_sequences(functions, direction, tmp_path):
     rnn = data.replace(f",{g},{h}", "")
     values = [x, state, lengths, draw(count, 3, 4), draw(count, 3, 3), draw(count, 3)]
     check(tmp_path, "RNNSequence", "opset5", rnn, values, constants=[3, 4, 5], outputs=2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("is_input", [True, False])
+def test_ranks_that_follow_from_the_order_of_axes(is_input, tmp_path):
+    layers = [
+        layer(0, "Parameter", data='shape="..." element_type="f32"', outputs=[port(0, (), "FP32")]),
+        layer(1, "Relu", inputs=[port(0)], outputs=[port(1, (), "FP32")]),
+        layer(2, "Const", data='element_type="i64" shape="3" offset="0" size="24"', outputs=[port(0, (3,), "I64")]),
+        layer(3, "Transpose", inputs=[port(0), port(1)], outputs=[port(2, (), "FP32")]),
+        layer(4, "Result", inputs=[port(0)]),
+    ]
+    source = (0, 0) if is_input else (1, 1)
+    edges = [(0, 0, 1, 0), (*source, 3, 0), (2, 0, 3, 1), (3, 2, 4, 0)]
+    if is_input:
+        layers, edges = [own for own in layers if 'type="Relu"' not in own], edges[1:]
+    model = irrun.read_model(write(tmp_path, net(layers, edges), np.int64([2, 0, 1])))
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    exported = onnx.load(str(tmp_path / "model.onnx")).graph
+    assert [node.op_type for node in exported.node] == (
+        ["Transpose"] if is_input else ["Relu", "Identity", "Transpose"]
+    )
+    assert len(exported.input[0].type.tensor_type.shape.dim) == (3 if is_input else 0)
+    x = make(2, 3, 4)
+    (found,) = run_exported(tmp_path / "model.onnx", [x])
+    np.testing.assert_array_equal(found, irrun.run(model, x)[0])

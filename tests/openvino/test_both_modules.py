@@ -538,6 +538,15 @@ t = ov.Tensor(tensor(2, 3), ov.Coordinate([0, 1]), ov.Coordinate([2, 3])); t.dat
 ov.Tensor(np.zeros((2, 0), np.float32)).size
 ov.Tensor(np.zeros(2, np.complex64))
 ov.Tensor(np.array([1, 2], np.int8), ov.Shape([4]), ov.Type.u4).data
+ov.utils.replace_node(relu, ops.tanh(x, name='t')); total.input_value(0)
+ov.utils.replace_node(relu, [ops.tanh(x, name='t').output(0)]); total.input_value(0)
+t = ops.tanh(x, name='t'); ov.utils.replace_output_update_name(total.output(0), t.output(0)); m.outputs[0].get_names()
+t = ops.tanh(x, name='t'); ov.utils.replace_output_update_name(relu.output(0), t.output(0)); total.input_value(0)
+t = ops.tanh(x, name='t'); [ov.utils.replace_output_update_name(relu.output(0), t.output(0)), total.input_value(0)]
+c = compile(); np.shares_memory(c(inputs)[0], c(inputs)[0])
+c = compile(); np.shares_memory(c(inputs, share_outputs=True)[0], c(inputs, share_outputs=True)[0])
+c = compile(); a = inputs[0].data; c([a, inputs[1]]); np.shares_memory(c._infer_request.get_input_tensor(0).data, a)
+ov.utils.replace_node(relu, ops.tanh(x, name='t').output(0)); total.input_value(0)
 """.strip().splitlines()
 
 

@@ -34,13 +34,17 @@ def __getattr__(name: str) -> Any:
 
 
 def replace_node(target: Node, replacement: Any) -> None:
-    """Connect the consumers of a node to the outputs of another one, or to a list of outputs."""
+    """Connect the consumers of a node to the outputs of another one, or to a list of outputs.
+
+    Raises:
+        TypeError: The replacement is something else.
+    """
     if isinstance(replacement, (list, tuple)):
         outputs = [as_output(item) for item in replacement]
     elif isinstance(replacement, Node):
         outputs = replacement.outputs()
     else:
-        outputs = [as_output(replacement)]
+        raise TypeError("replace_node(): incompatible function arguments: expected a Node or a list of Output")
     for i, output in enumerate(target.outputs()):
         for consumer in output.get_target_inputs():
             consumer.replace_source_output(outputs[i])
