@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -169,3 +171,45 @@ def test_inputs_and_outputs_are_in_the_order_of_their_names() -> None:
     assert [*network.inputs] == [*executable.input_info] == ["a", "b"]
     assert [*network.outputs] == [*executable.outputs] == [*results] == ["y", "z"]
     assert [value.tolist() for value in results.values()] == [[-1, -2], [0, 4]]
+
+
+@pytest.fixture
+def old_request() -> Any:
+    """Return a request of a network of one layer."""
+    x = ov.opset13.parameter([1, 3], np.float32, name="x")
+    model = ov.Model([ov.opset13.result(ov.opset13.relu(x))], [x], "m")
+    return IECore().load_network(IENetwork(model), "CPU").requests[0]
+
+
+def test_status_of_a_run(old_request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert old_request.wait() == StatusCode.INFER_NOT_STARTED
+    old_request.async_infer({"x": np.zeros((1, 3), np.float32)})
+    assert [old_request.wait(timeout) for timeout in (None, -1, 0, 1000)] == [StatusCode.OK] * 4
+    waited: list[int] = []
+    monkeypatch.setattr(old_request._request, "wait_for", lambda timeout: bool(waited.append(timeout)))
+    assert [old_request.wait(timeout) for timeout in (0, 7)] == [StatusCode.RESULT_NOT_READY] * 2
+    assert old_request.wait(-1) == old_request.wait() == StatusCode.OK
+    assert waited == [0, 7]
+
+    def fail() -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(old_request._request, "wait", fail)
+    assert old_request.wait() == StatusCode.GENERAL_ERROR
+
+
+def test_times_of_layers_are_in_microseconds(old_request: Any) -> None:
+    times = {"real_time": timedelta(milliseconds=1.5), "cpu_time": timedelta(seconds=2)}
+    infos = [SimpleNamespace(node_name=name, node_type="Relu", exec_type="numpy", **times) for name in ("a", "b")]
+    old_request._request = SimpleNamespace(profiling_info=infos)
+    expected = {
+        "status": "EXECUTED",
+        "layer_type": "Relu",
+        "exec_type": "numpy",
+        "real_time": 1500,
+        "cpu_time": 2000000,
+    }
+    assert old_request.get_perf_counts() == {
+        "a": {**expected, "execution_index": 0},
+        "b": {**expected, "execution_index": 1},
+    }
