@@ -62,7 +62,7 @@ class Node:
         items: Sequence[Item],
         attributes: Mapping[str, Any],
         importer: Importer,
-        is_in_function: bool = False,
+        is_in_function: bool,
     ) -> None:
         self.proto = proto
         self.type = str(proto.op_type)

@@ -279,3 +279,24 @@ def test_headers_of_fields_are_those_of_protocol_buffers(size):
     assert sum(digit << 7 * i for i, digit in enumerate(digits)) == size
     assert [byte >> 7 for byte in header[1:]] == [1] * (len(digits) - 1) + [0]
     assert digits[-1] or size == 0
+
+
+def test_values_that_depend_on_constants_are_computed_during_the_export(tmp_path):
+    layers = [
+        layer(0, "Parameter", data='shape="3" element_type="f32"', outputs=[port(0, (3,), "FP32", "x")]),
+        layer(1, "Const", data='element_type="f32" shape="3" offset="0" size="12"', outputs=[port(0, (3,), "FP32")]),
+        layer(2, "Exp", inputs=[port(0)], outputs=[port(1, (3,), "FP32")]),
+        layer(3, "Add", inputs=[port(0), port(1)], outputs=[port(2, (3,), "FP32")]),
+        layer(4, "Result", inputs=[port(0)]),
+    ]
+    edges = [(0, 0, 3, 0), (1, 0, 2, 0), (2, 1, 3, 1), (3, 2, 4, 0)]
+    irrun.export_onnx(write(tmp_path, net(layers, edges), np.float32([0, 1, 2])), tmp_path / "model.onnx")
+    exported = onnx.load(str(tmp_path / "model.onnx")).graph
+    assert [node.op_type for node in exported.node] == ["Add"]
+    np.testing.assert_allclose(onnx.numpy_helper.to_array(exported.initializer[0]), np.exp([0, 1, 2]), rtol=1e-6)
+
+
+def test_products_of_groups_of_rows(tmp_path):
+    values = [make(5, 3), make(2, 4, 3, seed=1), np.int32([2, 5])]
+    check(tmp_path, "GroupedMatMul", "opset17", "", values, rtol=1e-4)
+    check(tmp_path, "GroupedMatMul", "opset17", "", [make(2, 5, 3), make(2, 4, 3, seed=1)], rtol=1e-4)

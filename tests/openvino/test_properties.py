@@ -14,6 +14,8 @@ from irrun.openvino import compression, install, passes, preprocess
 from irrun.openvino import opset13 as ops
 from irrun.openvino.config import Config, parse_device
 from irrun.openvino.inference_engine import IECore, IENetwork
+from irrun.openvino.passes import predicates
+from irrun.openvino.utils.node_factory import NodeFactory
 
 CPUS = os.cpu_count() or 1
 
@@ -323,3 +325,60 @@ def test_requests_of_old_networks():
         assert len(IECore().load_network(network, **arguments).requests) == count
     with pytest.raises(ValueError, match="Incorrect number of requests specified: -1"):
         IECore().load_network(network, num_requests=-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "known", "expected", "after"),
+    [
+        ("?", 3, {}, True, {}),
+        ("3", 3, {}, True, {}),
+        ("3", 4, {}, False, {}),
+        ("3", ov.Dimension(), {}, False, {}),
+        ("-1", 3, {}, False, {}),
+        ("A", 3, {}, True, {"A": 3}),
+        ("A", 3, {"A": 3}, True, {"A": 3}),
+        ("A", 3, {"A": 4}, False, {"A": 4}),
+        ("A", [1, 2], {"A": [1, 2]}, True, {"A": [1, 2]}),
+    ],
+)
+def test_symbols_of_shapes(name, value, known, expected, after):
+    symbols = dict(known)
+    assert predicates._bind(symbols, name, value) is expected
+    assert symbols == after
+
+
+def test_dynamic_dimensions_equal_no_other():
+    dimension = ov.Dimension()
+    assert not predicates._bind({"A": dimension}, "A", dimension)
+    with pytest.raises(RuntimeError, match=r"expected at most one \.\.\. in \[A\.\.\., B\.\.\.\]"):
+        predicates.shape_matches("[A..., B...]")
+
+
+class Doubled(ov.Op):
+    """An operation of the caller."""
+
+    def __init__(self, *inputs):
+        super().__init__(self, list(inputs))
+
+
+def test_factories_create_operations_of_the_caller():
+    x = ops.parameter([2], np.float32)
+    for extension in (Doubled, [Doubled], (Doubled,)):
+        factory = NodeFactory()
+        factory.add_extension(extension)
+        assert factory.create("Doubled", [x]).get_type_name() == "Doubled"
+    with pytest.raises(RuntimeError, match="irrun runs operations written in Python only"):
+        NodeFactory().add_extension("library.so")
+    for extension in (3, int):
+        with pytest.raises(TypeError, match="Unknown argument type"):
+            NodeFactory().add_extension(extension)
+
+
+def test_factories_take_all_outputs_of_a_node():
+    x = ops.parameter([4], np.float32)
+    split = ops.split(x, ops.constant(np.int64(0)), 2)
+    factory = NodeFactory("opset13")
+    node = factory.create("Concat", [split, x.output(0)], {"axis": 0})
+    assert [value.get_index() for value in node.input_values()] == [0, 1, 0]
+    assert node.get_output_shape(0) == [8]
+    assert factory.create("Relu").get_output_size() == 0

@@ -121,7 +121,7 @@ def translate_dynamic_quantize_lstm(node: Node) -> Value | Sequence[Item]:
         value = (cast(node[position], "f32") - offset) * factor
         weights.append(transpose(value, [0, 2, 1]))
     items = [node.items[0], *weights, *node.items[3:8]]
-    return translate_lstm(Node(node.proto, node.version, items, node.attributes, node.importer))
+    return translate_lstm(Node(node.proto, node.version, items, node.attributes, node.importer, node.is_in_function))
 
 
 def _dequantize(node: Node, value: int, scale: int, zero: int) -> Value:
