@@ -472,3 +472,14 @@ def test_names_of_nodes_in_functions_and_bodies():
     for own in branch.bodies.values():
         found = {layer.type: (layer.name, layer.outputs[0].names) for layer in own.graph.layers if layer.outputs}
         assert (found["Relu"], found["Tanh"]) == (("inner", ("m",)), ("z", ("z",)))
+
+
+def test_values_quantized_to_floats_of_8_bits():
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    zero = helper.make_tensor("z", TensorProto.FLOAT8E4M3FN, [], [0.0])
+    model = make_model(nodes, {"x": (F32, [6])}, {"y": (F32, None)}, {"s": np.float32(0.5)}, opset=19)
+    model.graph.initializer.append(zero)
+    compare_with_onnxruntime(model, {"x": np.float32([0, 1, -3.3, 100, 500, -1e6])})

@@ -186,7 +186,12 @@ def test_status_of_a_run(old_request: Any, monkeypatch: pytest.MonkeyPatch) -> N
     old_request.async_infer({"x": np.zeros((1, 3), np.float32)})
     assert [old_request.wait(timeout) for timeout in (None, -1, 0, 1000)] == [StatusCode.OK] * 4
     waited: list[int] = []
-    monkeypatch.setattr(old_request._request, "wait_for", lambda timeout: bool(waited.append(timeout)))
+
+    def wait_for(timeout: int) -> bool:
+        waited.append(timeout)
+        return False
+
+    monkeypatch.setattr(old_request._request, "wait_for", wait_for)
     assert [old_request.wait(timeout) for timeout in (0, 7)] == [StatusCode.RESULT_NOT_READY] * 2
     assert old_request.wait(-1) == old_request.wait() == StatusCode.OK
     assert waited == [0, 7]

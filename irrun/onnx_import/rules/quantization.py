@@ -72,7 +72,7 @@ class _Converted(Node):
     """A node with a replaced first input."""
 
     def __init__(self, node: Node, value: Value) -> None:
-        super().__init__(node.proto, node.version, [value], node.attributes, node.importer)
+        super().__init__(node.proto, node.version, [value], node.attributes, node.importer, node.is_in_function)
 
 
 @translate("DequantizeLinear")
