@@ -148,3 +148,18 @@ def test_nan_remains_nan():
     assert np.isnan(result[0, 2:]).all()
     assert (result[0, 0] == 255).all()
     assert not result[0, 1].any()
+
+
+@pytest.mark.parametrize(
+    ("factors", "products"),
+    [
+        ([1, 2, 4, 1, 2, 4], 1),  # of the level with the distance of levels
+        ([1, 2, 0, 1, 2, 4], 3),  # also with the factors, and with the levels per unit
+    ],
+)
+def test_products_with_zero_have_no_scale(factors, products):
+    builder = Builder()
+    product = builder.step("Multiply", DATA, builder.constant(np.array(factors).reshape(6, 1, 1)))
+    builder.quantize(product, -8.0, 0.0625)
+    lowered = check(builder.finish())
+    assert [step.name for step in lowered.chain.steps].count("Multiply") == products
