@@ -547,6 +547,7 @@ c = compile(); np.shares_memory(c(inputs)[0], c(inputs)[0])
 c = compile(); np.shares_memory(c(inputs, share_outputs=True)[0], c(inputs, share_outputs=True)[0])
 c = compile(); a = inputs[0].data; c([a, inputs[1]]); np.shares_memory(c._infer_request.get_input_tensor(0).data, a)
 ov.utils.replace_node(relu, ops.tanh(x, name='t').output(0)); total.input_value(0)
+relu.output(0).set_names({'q'}); [relu.output(0).get_names(), total.output(0).get_names()]
 """.strip().splitlines()
 
 

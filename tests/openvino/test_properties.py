@@ -382,3 +382,10 @@ def test_factories_take_all_outputs_of_a_node():
     assert [value.get_index() for value in node.input_values()] == [0, 1, 0]
     assert node.get_output_shape(0) == [8]
     assert factory.create("Relu").get_output_size() == 0
+
+
+def test_ranks_above_a_number():
+    pattern = passes.WrapType("opset13.Parameter", predicates.rank_more_than(2))
+    shapes = ([2], [2, 3], [2, 3, 4], [-1, -1, -1], ov.PartialShape.dynamic())
+    found = [passes.Matcher(pattern, "t").match(ops.parameter(shape)) for shape in shapes]
+    assert found == [False, False, True, True, False]
