@@ -469,3 +469,11 @@ def test_codes_of_depthwise_convolutions_have_a_form_of_their_own_for_small_wind
             convolution.make_task(1, make_geometry((20, 300), windows), 0, expression)
     else:
         convolution.make_task(1, make_geometry((20, 300), windows), 0, expression)
+
+
+def test_constants_along_other_axes_are_operands():
+    column, sums = np.array([[1.0], [2], [3]]), np.arange(9.0).reshape(3, 3)
+    epilogue = simplify((Step("Add", (0, 1)),), [column], np.ones(3), np.zeros(3), 2, False, axis=-1)
+    np.testing.assert_array_equal(evaluate(epilogue, sums, []), sums + column)
+    row = simplify((Step("Add", (0, 1)),), [column.reshape(3)], np.ones(3), np.zeros(3), 2, False, axis=-1)
+    np.testing.assert_array_equal(evaluate(row, sums, []), sums + column.reshape(3))
