@@ -112,7 +112,7 @@ class PreparedModel:
         """Return the program with compiled kernels, and note that they have been compiled."""
         program = self._optimize(uses_jit=True)
         if self._has_postponed():
-            from irrun.runtime.postponed_constants import fill_used
+            from irrun.runtime.passes.postponed_constants import fill_used
 
             fill_used(self._program, program)
         self.model.weights.release()  # kernels have copies of most weights
@@ -137,7 +137,7 @@ class PreparedModel:
 
     def _fill_postponed(self) -> None:
         if self._has_postponed():
-            from irrun.runtime.postponed_constants import fill_postponed
+            from irrun.runtime.passes.postponed_constants import fill_postponed
 
             fill_postponed(self._program)
 

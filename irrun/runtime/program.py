@@ -129,7 +129,7 @@ class Program:
         constant_layers: For each slot that holds a constant, the layer that produced it.
         unaligned: Slots of weights that are copied when they are used again: see the pass `constant_alignment`.
         postponed: Constants that are not unpacked yet, by their slots: codes of weights that compiled kernels read as
-            they are stored. `irrun.runtime.postponed_constants` unpacks them.
+            they are stored. `irrun.runtime.passes.postponed_constants` unpacks them.
         compressed: Weights that are not folded, by the slot of their values: see the pass `compressed_weights`.
         computed_types: The types of arrays that are replaced by others: see the pass `precision`.
         invariant_count: In the body of a loop, the number of leading instructions that run in the first iteration

@@ -36,10 +36,10 @@ class _UnsupportedError(Exception):
 
 
 class _Section(NamedTuple):
-    """A header of a section, with the names of the specification's fields."""
+    """A header of a section, in the order of the fields of the file; `sort` is its type."""
 
     name: int
-    type: int
+    sort: int
     flags: int
     address: int
     offset: int
@@ -101,7 +101,7 @@ class _Loader:
         return content
 
     def _read_symbols(self) -> list[_Symbol]:
-        (table,) = (section for section in self._sections if section.type == SYMBOLS)
+        (table,) = (section for section in self._sections if section.sort == SYMBOLS)
         names = self._get_content(self._sections[table.link])
         symbols = []
         for name, _, _, section, value, _ in struct.iter_unpack("<IBBHQQ", self._get_content(table)):
@@ -116,7 +116,7 @@ class _Loader:
         start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for number, offset in offsets.items():
             section = self._sections[number]
-            if section.type != ZEROS:
+            if section.sort != ZEROS:
                 memory[offset : offset + section.size] = self._get_content(section)
         places = [start + offsets[s.section] + s.value if s.section in offsets else 0 for s in self._symbols]
         for number, offset in self._table.items():
@@ -145,7 +145,7 @@ class _Loader:
         """Return relocations: section, offset, symbol, type and addend. Reserve the addresses that they refer to."""
         relocations = []
         for section in self._sections:
-            if section.type != RELOCATIONS or not self._sections[section.info].flags & LOADED:
+            if section.sort != RELOCATIONS or not self._sections[section.info].flags & LOADED:
                 continue
             for offset, information, addend in struct.iter_unpack("<QQq", self._get_content(section)):
                 symbol, kind = information >> 32, information & 0xFFFFFFFF

@@ -51,7 +51,7 @@ def apply_passes(
     if keeps_compressed:
         find_compressed_weights(program)
     if any(current.postponed for current in program.walk_programs()):
-        from irrun.runtime.postponed_constants import fill_others
+        from irrun.runtime.passes.postponed_constants import fill_others
 
         fill_others(program)
     fold_constants(program, budget)

@@ -145,7 +145,7 @@ def _bind_constants(program: Program, instruction: Instruction) -> Instruction:
     kernel = functools.partial(instruction.kernel, *arguments)
     postponed = [program.postponed[slot] for slot in instruction.inputs if slot in program.postponed]
     if postponed:
-        from irrun.runtime.postponed_constants import fill_and_call
+        from irrun.runtime.passes.postponed_constants import fill_and_call
 
         kernel = functools.partial(fill_and_call, postponed, kernel)
     return replace(instruction, kernel=kernel, inputs=())
