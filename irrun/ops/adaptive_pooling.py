@@ -25,6 +25,7 @@ I64 = ELEMENT_TYPES["i64"]
 @op(
     "AdaptiveAvgPool",
     since=8,
+    category="pooling",
     scratch=4,
     kind="window",
     shape="infer_adaptive_pooling",
@@ -66,6 +67,7 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
 @op(
     "AdaptiveMaxPool",
     since=8,
+    category="pooling",
     scratch=1.5,
     kind="window",
     shape="infer_adaptive_pooling",

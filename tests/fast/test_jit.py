@@ -116,7 +116,7 @@ def test_expression_broadcasts_operands(operand_shape):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(3, 5, 7)).astype(np.float32)
     y = np.asarray(rng.normal(size=operand_shape), np.float32)
-    kernel = ExpressionKernel(3, (Step("Multiply", (0, 1)), Step("Maximum", (2, 0))), [None])
+    kernel = ExpressionKernel(3, (Step("Multiply", (0, 1)), Step("Maximum", (2, 0), (True,))), [None])
     result = run_with_threads(lambda: kernel(x, y))
     np.testing.assert_array_equal(result, np.maximum(x * y, x))
 
