@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -401,29 +403,34 @@ def test_json_of_a_profile_ends_with_one_line_feed(model, capsys, monkeypatch):
 # Interrupts
 
 
-def test_handlers_of_a_program_are_kept(capsys):
+PROGRAM = """
+import signal
+from irrun.cli import main
+from irrun.ops._support import registry
+
+def interrupt():
+    signal.raise_signal(signal.SIGTERM)
+    return []
+
+def stop(number, frame):
+    print("stopped by", number)
+
+signal.signal(signal.SIGTERM, stop)
+before = signal.getsignal(signal.SIGINT)
+registry.list_operations = interrupt
+main(["ops"])
+assert signal.getsignal(signal.SIGTERM) is stop
+assert signal.getsignal(signal.SIGINT) is before
+"""
+
+
+def test_handlers_of_a_program_are_kept():
     """A program that calls `main` handles its own signals; others interrupt the command."""
-    seen = []
-
-    def stop(number, frame):
-        seen.append(number)
-
-    def interrupt():
-        signal.raise_signal(signal.SIGTERM)
-        return []
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    signal.signal(signal.SIGTERM, stop)
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("irrun.ops._support.registry.list_operations", interrupt)
-            code, out, _ = call(capsys, "ops")
-        assert signal.getsignal(signal.SIGTERM) is stop
-    finally:
-        signal.signal(signal.SIGTERM, before[signal.SIGTERM])
-    assert (code, seen) == (0, [signal.SIGTERM])
-    assert out.endswith("0 versioned operations of the numbered opsets, 0 others\n")
-    assert signal.getsignal(signal.SIGINT) is before[signal.SIGINT]
+    result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"stopped by {int(signal.SIGTERM)}"
+    assert lines[-1] == "0 versioned operations of the numbered opsets, 0 others"
 
 
 def test_commands_run_in_any_thread(capsys):
