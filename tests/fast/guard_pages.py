@@ -244,7 +244,7 @@ if __name__ == "__main__":
             with use_form(form):
                 run_quantized_kernels()
         if get_lanes() >= 8:
-            quantized_kernels.is_faster = lambda filters, geometry: True
+            setattr(quantized_kernels, "is_faster", lambda filters, geometry: True)  # noqa: B010
             for form in ("", "pairs"):
                 with use_form(form):
                     run_quantized_kernels()

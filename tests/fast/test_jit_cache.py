@@ -56,7 +56,7 @@ def test_files_that_cannot_be_written_are_removed(error, tmp_path, monkeypatch):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(cache.os, "replace", fail)
+        patch.setattr("os.replace", fail)
         if error is OSError:
             cache.save("target/key", b"code")
         else:

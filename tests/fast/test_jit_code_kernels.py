@@ -403,15 +403,19 @@ def evaluate(epilogue, sums, variables):
     values = [sums, *operands]
     for step in epilogue.steps:
         a, *others = [values[i] for i in step.operands]
-        values.append(
-            {
-                "Add": lambda a=a, o=others: a + o[0],
-                "Multiply": lambda a=a, o=others: a * o[0],
-                "MultiplyAdd": lambda a=a, o=others: a * o[0] + o[1],
-                "Relu": lambda a=a: np.maximum(a, 0),
-                "Divide": lambda a=a, o=others: a / o[0],
-            }[step.name]()
-        )
+        match step.name:
+            case "Add":
+                values.append(a + others[0])
+            case "Multiply":
+                values.append(a * others[0])
+            case "MultiplyAdd":
+                values.append(a * others[0] + others[1])
+            case "Relu":
+                values.append(np.maximum(a, 0))
+            case "Divide":
+                values.append(a / others[0])
+            case _:
+                raise NotImplementedError(step.name)
     return values[-1]
 
 

@@ -31,7 +31,8 @@ ADD = (Step("Add", (0, 1)),)
 MVN = {"eps": 1e-5, "normalize_variance": True, "eps_mode": "inside_sqrt"}
 POOLING = {"kernel": [2, 2], "strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}
 WINDOWS = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
-FORMAT = CodeFormat(*(np.array(x, np.float32) for x in (-1, 1, -1, 1)), 256)
+LOW, HIGH = np.array(-1, np.float32), np.array(1, np.float32)
+FORMAT = CodeFormat(LOW, HIGH, LOW, HIGH, 256)
 
 
 def count_parts(task):

@@ -96,10 +96,11 @@ def test_kernels_that_others_may_write_are_not_loaded(folder):
 
 def test_other_processors_are_described_by_llvm(folder, monkeypatch):
     from irrun.fast.jit import host
+    from irrun.processor import find_features
 
     own = host.find_host()
     monkeypatch.setattr(host, "ask_llvm", lambda: own._replace(cpu="other"))
-    features = host.find_features()
+    features = find_features()
     monkeypatch.setattr(host, "find_features", lambda: {**features, "NEW": True})
     assert host.find_host().cpu == "other"
     monkeypatch.undo()
@@ -241,9 +242,12 @@ def test_answers_of_llvm_are_kept(folder, monkeypatch):
     text = make_function().get_text()
     compiled = []
     compile_text = compiler._Compiler.compile
-    monkeypatch.setattr(
-        compiler._Compiler, "compile", lambda self, text: compiled.append(text) or compile_text(self, text)
-    )
+
+    def record(self, text):
+        compiled.append(text)
+        return compile_text(self, text)
+
+    monkeypatch.setattr(compiler._Compiler, "compile", record)
     for _ in range(2):
         assert compiler.verify_text(text)
         assert not compiler.verify_text("no module")

@@ -380,7 +380,7 @@ def test_products_are_divided_into_blocks_if_that_pays(lead, rows, inner, column
     zero = np.zeros(1, np.float32)
     shapes = (lead, rows, inner), (lead, inner, columns)
     a, b = (np.lib.stride_tricks.as_strided(zero, shape, (0, 0, 4)) for shape in shapes)
-    monkeypatch.setattr(panels.np, "matmul", lambda *_, **__: None)
+    monkeypatch.setattr(np, "matmul", lambda *_, **__: None)
     out = np.empty((lead, rows, columns), np.float32)
     multiply_in_blocks(a, b, out)
     assert bool(calls) == is_divided

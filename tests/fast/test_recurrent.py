@@ -13,7 +13,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.recurrent import RecurrentSequence, run_whole_direction, sequences
 from irrun.fast.recurrent.matrices import PartedMatrix
 from irrun.fast.recurrent.preparation import _prepare_lstm
-from irrun.fast.recurrent.sequences import read_lengths
+from irrun.ops._support.checks import read_lengths
 
 ov = import_builder()
 ops = import_builder("openvino.opset13")

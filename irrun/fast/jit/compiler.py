@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, cast
 
 import numpy as np
 
@@ -239,7 +239,17 @@ def _join(kernels: Mapping[str, Kernel], key: str, name: str) -> Kernel:
     return kernel
 
 
-def cache_kernel(make: Callable[P, Kernel]) -> Callable[P, Kernel]:
+class CachedMaker(Protocol[P]):
+    """A function whose kernels are cached; see `cache_kernel`."""
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> Kernel:
+        """Return a kernel."""
+
+    def cache_clear(self) -> None:
+        """Forget the kernels in the process, but not on disk."""
+
+
+def cache_kernel(make: Callable[P, Kernel]) -> CachedMaker[P]:
     """Cache the kernels that a function returns, in the process and on disk.
 
     Later processes load a kernel by the name of the function and the texts of its arguments, without calling the
@@ -265,7 +275,7 @@ def cache_kernel(make: Callable[P, Kernel]) -> Callable[P, Kernel]:
             cache.save(alias, "\n".join((key, name, *kernel.signature)).encode())
         return kernel
 
-    return cast(Callable[P, Kernel], get)
+    return cast(CachedMaker[P], get)
 
 
 def _find_alias(alias: str) -> Kernel | None:
