@@ -45,14 +45,11 @@ FinishPart = Callable[[Array, slice, slice], object]
 
 #: Environment variables that limit the number of threads, the most important first.
 VARIABLES = ("IRRUN_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-#: Nanoseconds that each of two parts takes at least, by estimation: a thread that is woken begins about 35,000 later.
-#: Meanwhile, the calling thread computes.
-MIN_HALF_TIME = 65_000
-#: The same for more than two parts, which only pay off if a thread has to wait for a core: parts add calls.
+#: Nanoseconds that a part takes at least, by estimation: to wake a thread, and to wait for the interpreter's lock while
+#: another thread has it, takes about 50,000 each, and more while another process keeps a core busy.
 MIN_PART_TIME = 250_000
-#: Nanoseconds that a call of NumPy takes at least in a part: with two threads, each call may wait up to 4,000 for the
-#: interpreter's lock.
-MIN_CALL_TIME = 10_000
+#: Nanoseconds that a call of NumPy takes at least in a part: two threads with shorter calls mostly wait for each other.
+MIN_CALL_TIME = 40_000
 #: Parts of a computation at most: with more, the threads finish at almost the same time, but products are smaller.
 MAX_PARTS = 16
 #: Seconds that a thread waits for others before it computes their parts itself: about the time of a part.
@@ -297,9 +294,7 @@ def divide_time(time: int, calls: int = 1) -> int:
         time: An estimate of its nanoseconds on one thread.
         calls: The number of calls of NumPy in each part.
     """
-    least = calls * MIN_CALL_TIME
-    count = min(MAX_PARTS, time // max(MIN_PART_TIME, least)) // 2 * 2
-    return max(count, 1 + (time >= 2 * max(MIN_HALF_TIME, least)))
+    return max(1, min(MAX_PARTS, time // max(MIN_PART_TIME, calls * MIN_CALL_TIME)) // 2 * 2)
 
 
 def split_range(length: int, count: int, multiple: int = 1) -> list[slice]:

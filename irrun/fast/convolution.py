@@ -218,8 +218,7 @@ class ConvolutionKernel:
         )
         if 0 in windows.output_shape:
             raise NoKernelError("the result is empty")
-        finish_time = 0.0 if self.chain is None else self.chain.function.element_time
-        return Problem(shape[0], groups, c_in, c_out, tuple(spatial), windows, finish_time)
+        return Problem(shape[0], groups, c_in, c_out, tuple(spatial), windows)
 
     def _choose(self, problem: Problem) -> Choice:
         def fits(entry: MethodEntry[Problem], size: int) -> bool:

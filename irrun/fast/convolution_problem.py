@@ -35,7 +35,6 @@ class Problem:
         c_out: Output channels of a group.
         spatial: Spatial shape of the data.
         windows: The windows over the data.
-        finish_time: An estimate of the nanoseconds that finishing an element of the result takes.
     """
 
     batch: int
@@ -44,7 +43,6 @@ class Problem:
     c_out: int
     spatial: tuple[int, ...]
     windows: Windows
-    finish_time: float = 0.0
 
     @cached_property
     def positions(self) -> int:
@@ -55,17 +53,6 @@ class Problem:
     def is_depthwise(self) -> bool:
         """Whether each group has a single input and output channel."""
         return self.c_in == 1 and self.c_out == 1 and self.groups > 1
-
-    def count_parts(self, multiplications: int, rate: int = MULTIPLICATION_RATE, calls: int = 1) -> int:
-        """Return the number of parts that an image is divided into. It does not depend on the number of threads.
-
-        Args:
-            multiplications: The number of multiplications of an image.
-            rate: Multiplications per nanosecond.
-            calls: The number of calls of NumPy in each part.
-        """
-        size = self.groups * self.c_out * self.positions
-        return divide_time(multiplications // rate + int(size * self.finish_time), calls)
 
 
 class Method(Protocol):

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from irrun.deadlines import within_time
-from irrun.fast.convolution_problem import Finish, Problem
-from irrun.fast.panels import count_even_rows, multiply_in_blocks, multiply_in_even_blocks
+from irrun.fast.convolution_problem import MULTIPLICATION_RATE, Finish, Problem, count_products
+from irrun.fast.panels import multiply_in_blocks
 from irrun.fast.scratch import get_scratch
-from irrun.fast.support import BLOCK
 from irrun.ops._support.windows import Windows
-from irrun.threads import get_thread_count, run_parallel, split_range
+from irrun.threads import divide_time, run_parallel, split_range
 
 __all__ = ["ColumnMethod", "PointwiseMethod", "VectorMethod", "suits_vectors"]
 
@@ -23,14 +22,10 @@ Array = np.ndarray[Any, Any]
 
 #: Parts of a product begin at multiples of this, like the blocks of BLAS.
 PART_MULTIPLE = 64
-#: Minimum number of output channels per part. With fewer, products are divided by positions if there are enough.
-MIN_PART_CHANNELS = 48
 #: Minimum number of positions per channel for dividing products by positions instead of channels.
 MAX_ASPECT = 64
 #: Number of column elements copied at a time: enough for an efficient product, few enough for the cache.
 COLUMN_BLOCK = 1 << 19
-#: Copying an element to the columns takes as long as multiplying it by the filters of so many channels.
-COPY_CHANNELS = 8
 #: Minimum number of positions per block, for an efficient product.
 MIN_BLOCK_POSITIONS = 64
 #: Number of elements, and of elements in a row, from which on pairs are copied, because of the calls.
@@ -86,29 +81,22 @@ class PointwiseMethod:
 
     def __init__(self, weights: Array, problem: Problem) -> None:
         self.weights, self.problem = weights, problem
-        p, windows = problem, problem.windows
-        self.is_copied = max(windows.strides) > 1 or any(windows.pads_begin) or windows.get_extent() != p.spatial
-        count = p.count_parts(p.groups * p.c_out * p.c_in * p.positions)
-        is_even = p.groups == 1 and count > 1 and weights.strides[-1] == weights.itemsize
-        #: Rows per block of a product whose result does not depend on the parts, or 0.
-        self.block = count_even_rows(p.c_out, p.c_in, count) if is_even else 0
-        self.parts = self._split(count)
-        #: The parts for one thread: without another reason to divide the result, fewer calls take less time.
-        is_small = self.block and p.c_out * p.positions <= BLOCK
-        self.own_parts = self._split(1) if is_small else self.parts
+        windows = problem.windows
+        self.is_copied = max(windows.strides) > 1 or any(windows.pads_begin) or windows.get_extent() != problem.spatial
+        self.parts = self._split()
 
-    def _split(self, count: int) -> list[tuple[int, slice, slice, slice]]:
+    def _split(self) -> list[tuple[int, slice, slice, slice]]:
         """Return the image, the groups, the output channels of a group and the positions of each part."""
         p = self.problem
+        count = count_products(p.groups * p.c_out * p.c_in * p.positions)
         groups = [slice(0, p.groups)]
         channels, positions = [slice(0, p.c_out)], [slice(0, p.positions)]
-        has_few_channels = p.c_out < count * MIN_PART_CHANNELS and p.positions >= 2 * count * PART_MULTIPLE
         if p.groups > 1:
             groups = split_range(p.groups, count)
-        elif p.positions >= MAX_ASPECT * p.c_out or has_few_channels:
+        elif p.positions >= MAX_ASPECT * p.c_out:
             positions = split_range(p.positions, count, PART_MULTIPLE)
         else:  # later operations are computed for whole channels, which are contiguous
-            channels = split_range(p.c_out, count, self.block or 16)
+            channels = split_range(p.c_out, divide_time(p.c_out * p.c_in * p.positions // MULTIPLICATION_RATE // 2), 16)
         return list(itertools.product(range(p.batch), groups, channels, positions))
 
     def __call__(self, data: Array, result: Array, finish: Finish) -> None:
@@ -118,23 +106,18 @@ class PointwiseMethod:
             ((_, data),) = p.windows.iterate_taps(p.windows.pad(data))
         grouped = data.reshape(p.batch, p.groups, p.c_in, p.positions)
         target = result.reshape(p.batch, p.groups, p.c_out, p.positions)
-        weights, block = self.weights, self.block
-        parts = self.own_parts if get_thread_count() == 1 else self.parts
+        weights = self.weights
 
         def compute_part(number: int) -> None:
-            n, groups, channels, positions = parts[number]
+            n, groups, channels, positions = self.parts[number]
             if p.groups == 1:
-                columns, out = grouped[n, 0, :, positions], target[n, 0, channels, positions]
-                if block:
-                    multiply_in_even_blocks(weights[0, channels], columns, out, block)
-                else:
-                    multiply_in_blocks(weights[0, channels], columns, out)
+                multiply_in_blocks(weights[0, channels], grouped[n, 0, :, positions], target[n, 0, channels, positions])
                 finish(n, channels, positions)
             else:
                 multiply_in_blocks(weights[groups], grouped[n, groups], target[n, groups])
                 finish(n, slice(groups.start * p.c_out, groups.stop * p.c_out), positions)
 
-        run_parallel(compute_part, len(parts))
+        run_parallel(compute_part, len(self.parts))
 
 
 class ColumnMethod:
@@ -151,20 +134,17 @@ class ColumnMethod:
         self.length = weights.shape[2]
         output_shape = p.windows.output_shape
         self.row_size = p.positions // output_shape[0]
-        least_rows = -(-MIN_BLOCK_POSITIONS // self.row_size)
-        row_step = max(least_rows, COLUMN_BLOCK // (self.length * self.row_size))
-        row_blocks = 2 * round(-(-output_shape[0] // row_step) / 2)
-        count = p.count_parts(p.groups * (p.c_out + COPY_CHANNELS) * self.length * p.positions)
-        if p.groups == 1 and (row_blocks > 1 or p.c_out < 2 * PART_MULTIPLE):
-            row_blocks = max(row_blocks, min(count, output_shape[0] // least_rows))
-        rows = split_range(output_shape[0], row_blocks)
+        row_step = max(1, -(-MIN_BLOCK_POSITIONS // self.row_size), COLUMN_BLOCK // (self.length * self.row_size))
+        row_blocks = -(-output_shape[0] // row_step)
+        rows = split_range(output_shape[0], 2 * round(row_blocks / 2))
         group_step = max(1, COLUMN_BLOCK // (self.length * p.positions)) if len(rows) == 1 else 1
         groups = split_range(p.groups, -(-p.groups // group_step))
         #: The image, the groups and the rows of windows of each block.
         self.blocks = list(itertools.product(range(p.batch), groups, rows))
-        #: A single block is divided by output channels instead.
-        per_block = min(count, p.c_out // PART_MULTIPLE // 2 * 2) if len(self.blocks) == 1 and p.groups == 1 else 1
-        self.channels = split_range(p.c_out, per_block, 16)
+        total = p.batch * p.groups * p.c_out * self.length * p.positions
+        #: A single block is divided by output channels instead, into few parts, since the columns are packed for each.
+        per_block = count_products(total // 4) if len(self.blocks) == 1 and p.groups == 1 else 1
+        self.channels = split_range(p.c_out, per_block, PART_MULTIPLE)
         self.is_padded_at_once = math.prod(p.spatial) * p.c_in * p.groups <= COLUMN_BLOCK
 
     def __call__(self, data: Array, result: Array, finish: Finish) -> None:

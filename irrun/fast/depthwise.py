@@ -11,7 +11,7 @@ from irrun.deadlines import within_time
 from irrun.fast.convolution_problem import Finish, Problem
 from irrun.fast.packing import allocate_kept
 from irrun.fast.scratch import get_scratch
-from irrun.threads import get_thread_count, run_parallel, split_range
+from irrun.threads import divide_time, run_parallel, split_range
 
 __all__ = [
     "BandedMethod",
@@ -41,13 +41,13 @@ MAX_SHORT_WIDTH = 11
 #: Longer rows use them if there are enough rows, windows are not too wide, and the sums of a channel fit in the cache.
 MIN_BANDED_HEIGHT, MAX_BAND_ROWS, MAX_BANDED_POSITIONS = 6, 64, 1 << 14
 #: Products of elements per nanosecond, for estimates.
-PRODUCT_RATE = 4
+PRODUCT_RATE = 3
 
 
 def count_depthwise_parts(problem: Problem, calls: int) -> int:
     """Return the number of parts for threads, given the number of NumPy calls per part."""
     work = problem.groups * problem.positions * math.prod(problem.windows.kernel)
-    return problem.count_parts(work, PRODUCT_RATE, calls)
+    return divide_time(work // PRODUCT_RATE, calls)
 
 
 def can_sum_taps(problem: Problem) -> bool:
@@ -64,31 +64,26 @@ class DepthwiseMethod:
         problem: The shapes.
         block_count: The number of blocks that the channels are divided into.
         part_count: The number of parts for threads.
-        divides_blocks: Whether there may be more blocks for several threads, if results do not depend on the blocks.
     """
 
-    def __init__(self, problem: Problem, block_count: int, part_count: int, divides_blocks: bool = True) -> None:
-        self.problem, self.part_count = problem, part_count
+    def __init__(self, problem: Problem, block_count: int, part_count: int) -> None:
+        self.problem = problem
         self.blocks = split_range(problem.groups, block_count)
-        most = max(block_count, part_count // problem.batch) if divides_blocks else block_count
-        #: The blocks for several threads.
-        self.divided_blocks = split_range(problem.groups, most)
+        self.parts = split_range(len(self.blocks) * problem.batch, part_count)
 
     def __call__(self, data: Array, result: Array, finish: Finish) -> None:
         """Compute the convolution; see `Method`."""
         p = self.problem
         images = result.reshape(p.batch, p.groups, *p.windows.output_shape)
-        blocks = self.blocks if get_thread_count() == 1 else self.divided_blocks
-        parts = split_range(len(blocks) * p.batch, self.part_count)
 
         def compute_part(part: int) -> None:
-            for number in within_time(range(parts[part].start, parts[part].stop)):
-                n, block = divmod(number, len(blocks))
-                channels = blocks[block]
+            for number in within_time(range(self.parts[part].start, self.parts[part].stop)):
+                n, block = divmod(number, len(self.blocks))
+                channels = self.blocks[block]
                 self._compute_channels(data[n, channels], images[n, channels], channels)
                 finish(n, channels, slice(0, p.positions))
 
-        run_parallel(compute_part, len(parts))
+        run_parallel(compute_part, len(self.parts))
 
     def _compute_channels(self, data: Array, result: Array, channels: slice) -> None:
         raise NotImplementedError
@@ -126,8 +121,7 @@ class TapMethod(DepthwiseMethod):
                 filters = np.ascontiguousarray(weights[:, lines, j])
                 self.taps.append((row_phase, column_phase, offsets[0], step, filters))
         block_count = -(-problem.groups // max(1, BLOCK_SIZE // self.size))
-        parts = count_depthwise_parts(problem, 2 * len(self.taps))
-        super().__init__(problem, block_count, parts, divides_blocks=False)
+        super().__init__(problem, block_count, count_depthwise_parts(problem, 2 * len(self.taps)))
 
     def _compute_channels(self, data: Array, result: Array, channels: slice) -> None:
         count = data.shape[0]
@@ -246,7 +240,7 @@ class BandedMethod(DepthwiseMethod):
         block = max(1, BANDED_BLOCK_SIZE // problem.positions)
         segment_count = -(-problem.windows.output_shape[1] // bands.shape[3])
         parts = count_depthwise_parts(problem, problem.windows.kernel[0] * (segment_count + 1))
-        super().__init__(problem, -(-problem.groups // block), parts)
+        super().__init__(problem, max(parts // problem.batch, -(-problem.groups // block)), parts)
         self.bands = bands
         windows = problem.windows
         height, width = windows.output_shape

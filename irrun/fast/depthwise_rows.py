@@ -170,7 +170,7 @@ class RowMethod(DepthwiseMethod):
         ]
         block = max(1, BLOCK_SIZE // problem.positions)
         count = count_depthwise_parts(problem, len(self.shifts) * len(self.groups) + 4)
-        super().__init__(problem, -(-problem.groups // block), count)
+        super().__init__(problem, max(count // problem.batch, -(-problem.groups // block)), count)
 
     def _compute_channels(self, data: Array, result: Array, channels: slice) -> None:
         count, columns, width = len(data), len(self.shifts), self.width

@@ -23,10 +23,8 @@ __all__: list[str] = []
 #: Number of scores computed at a time.
 MAX_SCORES = 1 << 18
 #: Minimum number of multiplications per thread.
-MIN_PART_PRODUCTS = 3 << 20
+MIN_PART_PRODUCTS = 3 << 22
 MAX_PARTS = 32
-#: Rows per block at least, if heads are divided into rows for threads.
-MIN_BLOCK_ROWS = 64
 
 
 def _attend_by_blocks(site: CallSite) -> SpecializedKernel:
@@ -165,11 +163,8 @@ def _divide(
         space //= extent
     # With fewer blocks, threads would wait.
     part_count = min(MAX_PARTS, math.prod(shape) * key_length * inner // min_products)
-    least = [*[2] * (len(steps) - 1), 2 * MIN_BLOCK_ROWS]
-    while math.prod(_count_steps(shape, steps)) < part_count:
-        axis = next((i for i, step in enumerate(steps) if step >= least[i]), None)
-        if axis is None:
-            break
+    while math.prod(_count_steps(shape, steps)) < part_count and max(steps[:-1]) > 1:
+        axis = next(i for i, step in enumerate(steps) if step > 1)
         steps[axis] = -(-steps[axis] // 2)
     counts = _count_steps(shape, steps)
     ranges = [

@@ -112,7 +112,7 @@ class ElementwiseChain:
             return result
         bound = BoundChain(self, inputs, shape)
         target = bound.collapse(result)
-        count = count_blocks(value.size, self.function.element_time)
+        count = count_blocks(value.size)
         tiles = list(bound.iterate_tiles(-(-value.size // count)))
         step = -(-len(tiles) // count)
 

@@ -17,7 +17,7 @@ from irrun.fast.softmax import MAX_PRODUCT_LENGTH, exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, TILE, Array, Memo, call_by_rows, freeze, to_int_tuple
 from irrun.fast.transposition import copy_transposed, make_contiguous
-from irrun.threads import divide_time, run_parallel, split_range
+from irrun.threads import run_parallel, split_range
 
 __all__ = ["NormalizationKernel", "make_normalization_kernel"]
 
@@ -27,8 +27,6 @@ Axes = tuple[int, ...]
 #: Elements per block of rows for a function and the operations after it: more than in a tile,
 #: since NumPy's calls are short.
 BLOCK_SIZE = 3 << 16
-#: Nanoseconds per element of MVN, for estimates.
-MVN_TIME = 0.8
 
 
 def apply_in_blocks(function: Callable[..., Array], x: Array, axes: Axes) -> Array:
@@ -281,7 +279,7 @@ class NormalizationKernel(FusedKernel):
     def __call__(self, *inputs: Array) -> Array:
         """Normalize rows and compute the chain; see `FusedKernel`."""
         x, operands = inputs[0], inputs[1:]
-        is_large = x.size >= TILE and x.shape[-1] <= MAX_PRODUCT_LENGTH
+        is_large = x.size > TILE and x.shape[-1] <= MAX_PRODUCT_LENGTH
         is_supported = is_large and self._axis in (-1, x.ndim - 1) and all(v.dtype is F32 for v in inputs)
         if not is_supported or not self.chain.keeps_shape(x.shape, operands):
             return super().__call__(*inputs)
@@ -290,8 +288,7 @@ class NormalizationKernel(FusedKernel):
         result: Array = np.empty(x.shape, F32)
         targets = result.reshape(rows.shape)
         bound = BoundChain(self.chain, [None, *operands], x.shape, rows.shape)
-        parts = divide_time(int(x.size * (MVN_TIME + self.chain.function.element_time)))
-        blocks = split_range(len(rows), max(-(-x.size // BLOCK_SIZE), parts))
+        blocks = split_range(len(rows), -(-x.size // BLOCK_SIZE))
         is_copied = not rows.flags.c_contiguous
 
         def compute_block(number: int) -> None:

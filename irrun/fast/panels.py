@@ -33,15 +33,7 @@ from irrun.threads import (
     split_range,
 )
 
-__all__ = [
-    "PanelProduct",
-    "count_even_rows",
-    "count_panel_bytes",
-    "make_panel_product",
-    "multiply_in_blocks",
-    "multiply_in_even_blocks",
-    "suits_panels",
-]
+__all__ = ["PanelProduct", "count_panel_bytes", "make_panel_product", "multiply_in_blocks", "suits_panels"]
 
 Array = np.ndarray[Any, Any]
 
@@ -143,54 +135,17 @@ def multiply_in_blocks(a: Array, b: Array, out: Array) -> None:
         _multiply_by_panels(a, *_view_panels(b, min(WIDTH, b.shape[-1])), out)
 
 
-def count_even_rows(rows: int, inner: int, parts: int) -> int:
-    """Return the rows per block if parts have the same number of blocks; 0 if BLAS does not need blocks.
-
-    Args:
-        rows: Number of rows of the left matrix.
-        inner: Number of its columns.
-        parts: Number of parts that the rows are divided into.
-    """
-    if not has_small_kernels() or computes_whole_products():
-        return 0
-    count = parts * -(-rows // (parts * _count_block_rows(inner, WIDTH)))
-    block = -(-rows // count)
-    return block + -block % ROW_GROUP
-
-
-def multiply_in_even_blocks(a: Array, b: Array, out: Array, block: int) -> None:
-    """Compute `np.matmul(a, b, out)` by small products.
-
-    The results are the same if `a` is divided at multiples of `block` rows, or `b` at multiples of `WIDTH` columns.
-
-    Args:
-        a: f32, shape [M, K], with contiguous rows.
-        b: f32, shape [K, N], with contiguous rows.
-        out: Array that the result is written to.
-        block: The result of `count_even_rows`.
-    """
-    _multiply_by_panels(a, *_view_panels(b, WIDTH), out, block)
-
-
 def _view_panels(b: Array, width: int) -> tuple[Array, Array]:
     """Return a view of matrices [..., K, N] as panels [..., panels, K, width], and the remaining columns."""
     count = b.shape[-1] // width
     return b[..., : count * width].reshape(*b.shape[:-1], count, width).swapaxes(-2, -3), b[..., count * width :]
 
 
-def _multiply_by_panels(a: Array, panels: Array, tail: Array, out: Array, block: int = 0) -> None:
-    """Multiply matrices [..., M, K] by panels [..., panels, K, width] and the remaining columns [..., K, columns].
-
-    Args:
-        a: The matrices.
-        panels: The panels.
-        tail: The remaining columns.
-        out: Array that the result is written to.
-        block: Rows per block; 0 for as many as possible.
-    """
+def _multiply_by_panels(a: Array, panels: Array, tail: Array, out: Array) -> None:
+    """Multiply matrices [..., M, K] by panels [..., panels, K, width] and the remaining columns [..., K, columns]."""
     inner, width = a.shape[-1], panels.shape[-1]
     covered = panels.shape[-3] * width
-    block = block or _count_block_rows(inner, width)
+    block = _count_block_rows(inner, width)
 
     def multiply_section(section: slice, out: Array) -> None:
         if covered:

@@ -25,8 +25,7 @@ def specialize_fake_quantize(site: CallSite) -> SpecializedKernel | None:
     call = find_call(Arrays, str(site.operation), site.attributes, site.constants, rank)
     if call is None:
         return None
-    function = compile_expression(call.name, len(call.operands), call.parameters, reuses_operands=False)
-    quantize, element_time = function.compute, function.element_time
+    quantize = compile_expression(call.name, len(call.operands), call.parameters, reuses_operands=False).compute
     values = [value for value in call.operands if not isinstance(value, int)]
     call_plain = site.call_plain
     if any(value.ndim for value in values):
@@ -36,8 +35,7 @@ def specialize_fake_quantize(site: CallSite) -> SpecializedKernel | None:
         quantize(x, *values, out)
 
     def compute(x: Array) -> Any:
-        is_supported = x.dtype is F32 and x.ndim >= rank
-        return apply_in_tiles(quantize_tile, x, element_time) if is_supported else call_plain(x)
+        return apply_in_tiles(quantize_tile, x) if x.dtype is F32 and x.ndim >= rank else call_plain(x)
 
     return compute
 

@@ -17,7 +17,7 @@ from irrun.fast.specialization import CallSite
 from irrun.limits import LARGE
 from irrun.processor import allows_feature, find_features
 from irrun.shapes import MAX_RANK
-from irrun.threads import divide_time, run_parallel
+from irrun.threads import run_parallel
 
 try:  # np.clip adds microseconds of checks
     from numpy._core.umath import clip  # type: ignore[attr-defined]
@@ -196,39 +196,31 @@ def find_contiguous_order(x: Array) -> tuple[tuple[int, ...], Array] | None:
     return (order, transposed) if transposed.flags.c_contiguous else None
 
 
-def count_blocks(size: int, element_time: float) -> int:
-    """Return the number of blocks that elements are divided into: even if there are several.
-
-    Args:
-        size: The number of elements.
-        element_time: An estimate of the nanoseconds per element.
-    """
-    if size <= TILE:
-        return 1
-    least = 1 if size < BLOCK else 2 * -(-size // (2 * BLOCK))
-    return max(least, divide_time(int(size * element_time)))
+def count_blocks(size: int) -> int:
+    """Return the number of blocks that elements are divided into: even if there are several."""
+    return 1 if size < BLOCK else 2 * -(-size // (2 * BLOCK))
 
 
-def apply_in_tiles(function: Callable[[Array, Array], object], x: Array, element_time: float) -> Array:
+def apply_in_tiles(function: Callable[[Array, Array], object], x: Array) -> Array:
     """Compute an elementwise function of several passes block by block.
 
     Args:
         function: Takes an array of f32, and the array that it writes its result to.
         x: f32, any shape.
-        element_time: An estimate of its nanoseconds per element.
     """
     if not x.flags.c_contiguous and x.size > TILE:
         transposed = find_contiguous_order(x)
         if transposed is not None:
             order, contiguous = transposed
-            computed: Array = apply_in_tiles(function, contiguous, element_time).transpose(np.argsort(order))
+            computed: Array = apply_in_tiles(function, contiguous).transpose(np.argsort(order))
             return computed
     result = np.empty(x.shape, F32)
-    count = count_blocks(x.size, element_time)
-    if count == 1 or not x.flags.c_contiguous:
+    if x.size < BLOCK or not x.flags.c_contiguous:
         function(x, result)
         return result
     source, target = x.reshape(-1), result.reshape(-1)
+
+    count = count_blocks(x.size)
     length = -(-x.size // count)
 
     def compute_block(number: int) -> None:

@@ -7,12 +7,11 @@ tile; the last tile needs its first elements, and its results are discarded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from irrun.fast.convolution_problem import Finish, Problem
+from irrun.fast.convolution_problem import Finish, Problem, count_products
 from irrun.fast.packing import allocate_kept
 from irrun.fast.panels import multiply_in_blocks
 from irrun.fast.scratch import get_scratch
@@ -25,13 +24,7 @@ Array = np.ndarray[Any, Any]
 #: Minimum number of tiles per block, for efficient products.
 MIN_BLOCK_TILES = 256
 #: Minimum number of multiplications per block, so that two threads rarely wait for the interpreter's lock.
-MIN_BLOCK_PRODUCTS = 1 << 22
-#: The same for blocks that are divided for two threads.
-MIN_PART_TILES = 100
-#: Transforming a tile of a channel takes as long as so many multiplications.
-TRANSFORM_PRODUCTS = 140
-#: Channels of the parts of a single block are multiples of it.
-PART_MULTIPLE = 16
+MIN_BLOCK_PRODUCTS = 1 << 24
 #: Number of transformed filter elements computed at a time, in the processor's cache.
 FILTER_BLOCK_SIZE = 1 << 15
 #: The transformation of filters.
@@ -73,18 +66,13 @@ class WinogradMethod:
         #: Length of a row of tiles, including the discarded one.
         self.row = self.tile_columns + 1
         tile_rows = -(-height // 2)
-        tiles = tile_rows * self.row
-        products = 16 * p.c_in * p.c_out
-        least_tiles = max(MIN_BLOCK_TILES, MIN_BLOCK_PRODUCTS // products)
-        count = p.count_parts(tiles * (products + TRANSFORM_PRODUCTS * (p.c_in + p.c_out)))
-        row_blocks = 2 * round(-(-tiles // least_tiles) / 2)
-        row_parts = min(count, tiles // MIN_PART_TILES // 2 * 2)
-        self.rows = split_range(tile_rows, max(row_blocks, row_parts))
-        #: A single block is divided by its channels instead: input channels for the transformation of the data, output
-        #: channels for the rest.
-        per_block = count if len(self.rows) * p.batch == 1 else 1
-        self.inputs = split_range(p.c_in, min(2, per_block), PART_MULTIPLE)
-        self.outputs = split_range(p.c_out, min(4, per_block), PART_MULTIPLE)
+        block_tiles = max(MIN_BLOCK_TILES, MIN_BLOCK_PRODUCTS // (16 * p.c_in * p.c_out))
+        count = -(-tile_rows * self.row // block_tiles)
+        self.rows = split_range(tile_rows, 2 * round(count / 2))
+        #: A single block is divided by its 16 products instead.
+        is_single = len(self.rows) * p.batch == 1
+        work = 16 * p.c_in * p.c_out * tile_rows * self.row
+        self.products = split_range(16, min(4, count_products(work)) if is_single else 1)
 
     def __call__(self, data: Array, result: Array, finish: Finish) -> None:
         """Compute the convolution; see `Method`."""
@@ -95,69 +83,48 @@ class WinogradMethod:
         def compute_block(number: int) -> None:
             n, rows = divmod(number, len(self.rows))
             tiles = self.rows[rows]
-            positions = slice(tiles.start * 2 * width, min(tiles.stop * 2, height) * width)
-            self._compute_rows(data[n], images[n], tiles, lambda channels: finish(n, channels, positions))
+            self._compute_rows(data[n], images[n], tiles)
+            finish(n, slice(0, p.c_out), slice(tiles.start * 2 * width, min(tiles.stop * 2, height) * width))
 
         run_parallel(compute_block, p.batch * len(self.rows))
 
-    def _compute_rows(self, image: Array, result: Array, tiles: slice, finish: Callable[[slice], None]) -> None:
-        """Compute some rows of tiles of one image.
-
-        Args:
-            image: Shape [C_IN, height, width].
-            result: Shape [C_OUT, height, width].
-            tiles: The rows of tiles.
-            finish: Called for channels of the result.
-        """
-        c_in, row, count = self.problem.c_in, self.row, tiles.stop - tiles.start
-        padded = (count + 1) * row
-        transformed = get_scratch("winograd data", 4, 4, c_in * padded)
-        tile_data = transformed.reshape(16, c_in, padded)[..., : count * row]
-
-        def transform(number: int) -> None:
-            channels = self.inputs[number]
-            part = transformed[..., channels.start * padded : channels.stop * padded]
-            self._transform_channels(image[channels], tiles, part)
-
-        def multiply(number: int) -> None:
-            channels = self.outputs[number]
-            self._multiply_channels(tile_data, result[channels], tiles, channels)
-            finish(channels)
-
-        run_parallel(transform, len(self.inputs))
-        run_parallel(multiply, len(self.outputs))
-
-    def _transform_channels(self, image: Array, tiles: slice, out: Array) -> None:
-        """Transform the data of some rows of tiles; `out` has the shape [4, 4, channels * (rows + 1) * row]."""
-        row, count = self.row, tiles.stop - tiles.start
-        phases = get_scratch("winograd phases", 2, 2, len(image), count + 1, row)
+    def _compute_rows(self, image: Array, result: Array, tiles: slice) -> None:
+        """Compute some rows of tiles of one image."""
+        c_in, c_out, row = self.problem.c_in, self.problem.c_out, self.row
+        count = tiles.stop - tiles.start
+        size = count * row
+        phases = get_scratch("winograd phases", 2, 2, c_in, count + 1, row)
         self._split_phases(image, phases, tiles.start)
         # Operations on contiguous arrays take a third of the time of operations on rows of each channel. Their results
         # for the last row of a channel, and for the discarded tiles, are not used.
-        length = out.shape[-1] - row
-        flat = phases.reshape(2, 2, -1)
+        padded, length = (count + 1) * row, (c_in * (count + 1) - 1) * row
+        flat = phases.reshape(2, 2, c_in * padded)
         lines = get_scratch("winograd lines", 4, 2, length + 1)
         upper, lower = flat[..., :length], flat[..., row:]
         _transform(upper[0], upper[1], lower[0], lower[1], lines[..., :length])
         lines[..., length] = 0
+        transformed = get_scratch("winograd data", 4, 4, c_in * padded)
         _transform(
             lines[:, 0, :length],
             lines[:, 1, :length],
             lines[:, 0, 1:],
             lines[:, 1, 1:],
-            out[..., :length].swapaxes(0, 1),
+            transformed[..., :length].swapaxes(0, 1),
         )
-
-    def _multiply_channels(self, tile_data: Array, result: Array, tiles: slice, channels: slice) -> None:
-        """Compute some channels of the result from transformed data [16, C_IN, tiles]."""
-        c_out, (_, _, size) = len(result), tile_data.shape
+        tile_data = transformed.reshape(16, c_in, padded)[..., :size]
         products = get_scratch("winograd products", 4, 4, c_out, size)
-        multiply_in_blocks(self.filters[:, channels], tile_data, products.reshape(16, c_out, size))
+        results = products.reshape(16, c_out, size)
+
+        def multiply(number: int) -> None:
+            part = self.products[number]
+            multiply_in_blocks(self.filters[part], tile_data[part], results[part])
+
+        run_parallel(multiply, len(self.products))
         sums = get_scratch("winograd sums", 2, 4, c_out, size)
         _sum_pairs(products, sums)
         outputs = get_scratch("winograd outputs", 2, 2, c_out, size)
         _sum_pairs(sums.swapaxes(0, 1), outputs)
-        view = outputs.reshape(2, 2, c_out, -1, self.row)
+        view = outputs.reshape(2, 2, c_out, count, row)
         for column in range(2):
             for line in range(2):
                 target = result[:, tiles.start * 2 + line : tiles.stop * 2 : 2, column::2]

@@ -16,7 +16,6 @@ from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.errors import NoKernelError
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, specialize
-from irrun.threads import use_threads
 
 F32 = np.float32
 
@@ -295,25 +294,21 @@ def part_counts(monkeypatch):
 
 #: Parts, data, filters [GROUPS, C_OUT, C_IN, kernel...].
 PARTS = [
-    # positions: 35 multiplications per nanosecond, two parts of 65 microseconds or more parts of 250
-    (1, (1, 32, 3, 1481), (1, 32, 32, 1, 1)),
-    (2, (1, 32, 44, 101), (1, 32, 32, 1, 1)),
-    (4, (2, 32, 44, 101), (1, 32, 32, 1, 1)),
+    # positions: 35 multiplications per nanosecond, and parts of 250 microseconds
+    (1, (1, 32, 130, 131), (1, 32, 32, 1, 1)),
+    (2, (1, 32, 131, 131), (1, 32, 32, 1, 1)),
+    (4, (2, 32, 131, 131), (1, 32, 32, 1, 1)),
     (2, (1, 32, 184, 185), (1, 32, 32, 1, 1)),
     (4, (1, 32, 185, 185), (1, 32, 32, 1, 1)),
-    # fewer than 48 channels in a part, and 128 positions or fewer
+    # 64 positions for each channel
     (2, (1, 270, 32, 64), (1, 32, 270, 1, 1)),
-    (2, (1, 800, 16, 16), (1, 95, 800, 1, 1)),
-    (2, (1, 800, 1, 255), (1, 95, 800, 1, 1)),
-    # fewer positions: channels
-    (1, (1, 256, 3, 23), (1, 256, 256, 1, 1)),
-    (2, (1, 256, 7, 10), (1, 256, 256, 1, 1)),
-    (6, (3, 256, 7, 10), (1, 256, 256, 1, 1)),
-    (2, (1, 256, 22, 24), (1, 256, 256, 1, 1)),
-    (4, (1, 256, 23, 24), (1, 256, 256, 1, 1)),
+    (1, (1, 270, 23, 89), (1, 32, 270, 1, 1)),
+    # fewer positions: channels, in parts of twice the time
+    (1, (1, 256, 22, 24), (1, 256, 256, 1, 1)),
+    (2, (1, 256, 23, 24), (1, 256, 256, 1, 1)),
+    (6, (3, 256, 23, 24), (1, 256, 256, 1, 1)),
     # groups
-    (1, (1, 512, 3, 23), (4, 128, 128, 1, 1)),
-    (2, (1, 512, 7, 10), (4, 128, 128, 1, 1)),
+    (1, (1, 512, 16, 16), (4, 128, 128, 1, 1)),
     (2, (1, 512, 22, 24), (4, 128, 128, 1, 1)),
     (4, (1, 512, 22, 24), (4, 130, 128, 1, 1)),
 ]
@@ -323,67 +318,59 @@ PARTS = [
 def test_products_are_divided_into_parts_of_the_documented_time(parts, data, filters, part_counts):
     kernel = make_convolution(filters, len(data) - 2)
     assert kernel.choose(data).entry.name.startswith("product")
-    with use_threads(2):
-        kernel(zeros(*data))
+    kernel(zeros(*data))
     assert part_counts == [parts]
 
 
 def compute_blocks(method, data, filters, **attributes):
-    """Compute a convolution by a method for several threads and return the number of blocks of the result."""
+    """Compute a convolution by a method and return the number of blocks of the result."""
     entry = next(entry for entry in METHODS if entry.name.startswith(method))
     problem = make_convolution(filters, len(data) - 2, **attributes)._make_problem(data)
     blocks = []
     result = np.empty((problem.batch, problem.groups * problem.c_out, problem.positions), F32)
     compute = entry.create(entry.prepare(zeros(*filters), problem), problem)
-    with use_threads(2):
-        compute(zeros(*data), result, lambda *place: blocks.append(place))
+    compute(zeros(*data), result, lambda *place: blocks.append(place))
     return len(blocks)
 
 
 #: Blocks, and parts in each nested computation, of a method, the data and the filters [GROUPS, C_OUT, C_IN, kernel...].
 BLOCKS = [
-    # Winograd: rows of tiles with one that is discarded, 16 products and 140 multiplications per channel for each tile
-    (1, [1, 1, 1], "Winograd", (1, 64, 14, 14), (1, 64, 64, 3, 3)),
-    (2, [2, *[1, 1] * 2], "Winograd", (1, 64, 34, 32), (1, 64, 64, 3, 3)),
-    (4, [4, *[1, 1] * 4], "Winograd", (1, 64, 67, 32), (1, 64, 64, 3, 3)),
-    (1, [1, 1, 1], "Winograd", (1, 16, 34, 66), (1, 16, 16, 3, 3)),
-    (2, [2, *[1, 1] * 2], "Winograd", (1, 16, 36, 66), (1, 16, 16, 3, 3)),
-    # at least 100 tiles
-    (2, [2, *[1, 1] * 2], "Winograd", (1, 128, 34, 32), (1, 128, 128, 3, 3)),
-    # a single block: its channels
-    (2, [1, 2, 2], "Winograd", (1, 64, 18, 18), (1, 64, 64, 3, 3)),
-    (4, [1, 2, 4], "Winograd", (1, 256, 14, 14), (1, 256, 256, 3, 3)),
-    (2, [2, *[1, 1] * 2], "Winograd", (2, 64, 18, 18), (1, 64, 64, 3, 3)),
-    # columns: copies take as long as the products of 8 filters
-    (1, [1, 1], "columns", (1, 16, 20, 67), (1, 8, 16, 4, 4)),
-    (2, [2, 1, 1], "columns", (1, 16, 21, 67), (1, 8, 16, 4, 4)),
-    (8, [8, *[1] * 8], "columns", (1, 16, 35, 67), (1, 127, 16, 4, 4)),
-    # 524,288 elements
+    # Winograd: 256 tiles of 64 channels with one that is discarded in each row, or 16.8 million multiplications
+    (1, [1, 1], "Winograd", (1, 64, 34, 32), (1, 64, 64, 3, 3)),
+    (2, [2, 1, 1], "Winograd", (1, 64, 35, 32), (1, 64, 64, 3, 3)),
+    (4, [4, 1, 1, 1, 1], "Winograd", (1, 64, 67, 32), (1, 64, 64, 3, 3)),
+    (1, [1, 1], "Winograd", (1, 16, 130, 128), (1, 16, 16, 3, 3)),
+    (2, [2, 1, 1], "Winograd", (1, 16, 131, 128), (1, 16, 16, 3, 3)),
+    # a single block: its products
+    (1, [1, 2], "Winograd", (1, 64, 34, 32), (1, 72, 64, 3, 3)),
+    (1, [1, 4], "Winograd", (1, 128, 34, 32), (1, 128, 128, 3, 3)),
+    (2, [2, 1, 1], "Winograd", (2, 64, 34, 32), (1, 72, 64, 3, 3)),
+    # columns: 524,288 elements
+    (1, [1, 1], "columns", (1, 16, 35, 67), (1, 8, 16, 4, 4)),
     (2, [2, 1, 1], "columns", (1, 16, 36, 67), (1, 8, 16, 4, 4)),
     (4, [4, 1, 1, 1, 1], "columns", (1, 16, 100, 67), (1, 8, 16, 4, 4)),
     # at least 64 windows
     (2, [2, 1, 1], "columns", (1, 1 << 13, 35, 7), (1, 1, 1 << 13, 4, 4)),
     # a single block: channels
-    (2, [2], "columns", (1, 16, 35, 67), (1, 128, 16, 4, 4)),
-    (4, [4], "columns", (1, 16, 35, 67), (1, 256, 16, 4, 4)),
+    (1, [1, 1], "columns", (1, 16, 35, 67), (1, 133, 16, 4, 4)),
+    (2, [2], "columns", (1, 16, 35, 67), (1, 134, 16, 4, 4)),
     (2, [2, 1, 1], "columns", (2, 16, 35, 67), (1, 134, 16, 4, 4)),
     # groups
     (1, [1], "columns", (1, 64, 19, 35), (4, 1, 16, 4, 4)),
     (2, [2], "columns", (1, 80, 19, 35), (5, 1, 16, 4, 4)),
     (4, [4], "columns", (1, 32, 36, 67), (2, 1, 16, 4, 4)),
-    # banded products: 131,072 results, 4 products of elements in a nanosecond, 10 microseconds for each call of NumPy
-    (1, [1], "banded", (1, 78, 34, 34), (78, 1, 1, 3, 3)),
-    (2, [2], "banded", (1, 79, 34, 34), (79, 1, 1, 3, 3)),
-    (2, [2], "banded", (1, 129, 34, 34), (129, 1, 1, 3, 3)),
-    (4, [2], "banded", (1, 434, 34, 34), (434, 1, 1, 3, 3)),
-    (4, [4], "banded", (1, 435, 34, 34), (435, 1, 1, 3, 3)),
-    # taps: 65,536 elements
-    (1, [1], "taps", (1, 16, 64, 64), (16, 1, 1, 3, 3)),
-    (2, [2], "taps", (1, 17, 64, 64), (17, 1, 1, 3, 3)),
-    (3, [2], "taps", (1, 33, 64, 64), (33, 1, 1, 3, 3)),
-    (8, [2], "taps", (1, 115, 64, 64), (115, 1, 1, 3, 3)),
-    (8, [4], "taps", (1, 116, 64, 64), (116, 1, 1, 3, 3)),
-    (2, [2], "taps", (1, 17, 68, 68), (17, 1, 1, 7, 7)),
+    # banded products: 131,072 results, and 40 microseconds for each call of NumPy
+    (1, [1], "banded", (1, 128, 34, 34), (128, 1, 1, 3, 3)),
+    (2, [1], "banded", (1, 129, 34, 34), (129, 1, 1, 3, 3)),
+    (4, [1], "banded", (1, 390, 34, 34), (390, 1, 1, 3, 3)),
+    (4, [2], "banded", (1, 391, 34, 34), (391, 1, 1, 3, 3)),
+    # taps: 65,536 elements, and 3 products of elements in a nanosecond
+    (2, [1], "taps", (1, 32, 64, 64), (32, 1, 1, 3, 3)),
+    (3, [1], "taps", (1, 33, 64, 64), (33, 1, 1, 3, 3)),
+    (3, [1], "taps", (1, 43, 64, 64), (43, 1, 1, 3, 3)),
+    (3, [2], "taps", (1, 44, 64, 64), (44, 1, 1, 3, 3)),
+    (2, [1], "taps", (1, 17, 68, 68), (17, 1, 1, 7, 7)),
+    (2, [2], "taps", (1, 18, 68, 68), (18, 1, 1, 7, 7)),
 ]
 
 
@@ -443,9 +430,8 @@ def test_small_data_is_padded_at_once(data, filters, is_padded_at_once, monkeypa
          {"levels": 256}, (1, 2, 3, 4)),
         ([2], "FakeQuantize-1", [zeros(1, 2, 65537), *[np.full((2, 1), n, F32) for n in (0, 1, 0, 1)]],
          {"levels": 256}, (1, 2, 3, 4)),
-        # 262,144 results, and parts for threads
-        ([1], "Interpolate-11", [zeros(1, 1, 128, 128), ints(256, 256), ints(2, 3)], RESIZE, (1, 2)),
-        ([2], "Interpolate-11", [zeros(1, 4, 128, 128), ints(256, 256), ints(2, 3)], RESIZE, (1, 2)),
+        # 262,144 results
+        ([1], "Interpolate-11", [zeros(1, 4, 128, 128), ints(256, 256), ints(2, 3)], RESIZE, (1, 2)),
         ([2], "Interpolate-11", [zeros(1, 5, 128, 128), ints(256, 256), ints(2, 3)], RESIZE, (1, 2)),
         ([3], "Interpolate-11", [zeros(3, 3, 128, 128), ints(256, 256), ints(2, 3)], RESIZE, (1, 2)),
     ],
@@ -468,16 +454,14 @@ def test_other_operations_are_computed_by_blocks_of_the_documented_size(
         # 262,144 scores
         (1, (2, 512, 4), 256, 4),
         (2, (3, 512, 4), 256, 4),
-        (4, (8, 512, 4), 256, 4),
-        (8, (8, 512, 4), 512, 4),
-        (2, (1, 513, 4), 512, 4),
-        # smaller ones for several parts of 3,145,728 multiplications: heads, then at least 64 rows
-        (1, (1, 512, 64), 95, 64),
-        (2, (1, 512, 64), 96, 64),
-        (2, (2, 512, 64), 48, 64),
-        (4, (2, 512, 64), 96, 64),
-        (1, (1, 127, 64), 512, 64),
-        (2, (1, 128, 64), 512, 64),
+        (4, (8, 512, 8), 256, 8),
+        (8, (8, 512, 8), 512, 8),
+        (2, (1, 513, 8), 512, 8),
+        # smaller ones for several parts of 12,582,912 multiplications
+        (1, (2, 512, 16), 192, 47),
+        (1, (1, 512, 64), 192, 64),
+        (2, (2, 512, 64), 192, 64),
+        (1, (2, 512, 64), 191, 64),
     ],
 )  # fmt: skip
 def test_attention_is_computed_by_blocks_of_the_documented_size(blocks, query, key_length, value_size, part_counts):
@@ -502,7 +486,7 @@ def test_small_chains_are_computed_at_once(is_divided, size, part_counts):
 
 
 @pytest.mark.parametrize(
-    ("blocks", "size"), [(1, 70_000), (2, 262_143), (2, 524_288), (4, 524_289), (4, 1_048_576), (6, 1_048_577)]
+    ("blocks", "size"), [(1, 262_143), (2, 262_144), (2, 524_288), (4, 524_289), (4, 1_048_576), (6, 1_048_577)]
 )
 def test_functions_are_computed_by_blocks_of_the_documented_size(blocks, size, part_counts):
     site = CallSite(find_operation("Sigmoid-1"), {}, (None,), (False,), output_count=1)

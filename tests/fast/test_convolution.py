@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import mmap
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from fast.harness import check, find_operation, is_specialized, make_floats
 from irrun.fast.convolution import METHODS, ConvolutionKernel
 from irrun.fast.convolution_problem import Problem
-from irrun.fast.convolution_products import PointwiseMethod
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.packing import PackedMemory, allocate_kept
 from irrun.fast.specialization import CallSite, specialize
@@ -446,40 +444,3 @@ def test_reasons_against_other_methods_are_stated():
         assert refused["banded products"] == "only for depthwise convolutions, small maps and windows"
         if not limit:
             assert refused[names[-1]] == "its weights of 0.0625 MiB exceed the memory for prepared weights"
-
-
-POINTWISE = [
-    (96, 24, (56, 56)),
-    (16, 96, (112, 112)),
-    (576, 96, (14, 14)),
-    (64, 384, (14, 15)),
-    (960, 320, (7, 7)),
-    (1100, 257, (9, 9)),
-    (300, 1000, (40, 41)),
-]
-
-
-@pytest.mark.parametrize(("c_in", "c_out", "spatial"), POINTWISE, ids=str)
-def test_products_have_the_same_bits_for_any_number_of_threads(c_in, c_out, spatial):
-    """With small kernels, one thread computes products at once that several threads divide."""
-    rng = np.random.default_rng(1)
-    filters = rng.standard_normal((1, c_out, c_in)).astype(np.float32)
-    data = rng.standard_normal((2, c_in, *spatial)).astype(np.float32)
-    windows = create_windows(spatial, (1, 1), [1, 1], [1, 1], [0, 0], [0, 0], "explicit")
-    method = PointwiseMethod(filters, Problem(2, 1, c_in, c_out, spatial, windows))
-    assert len(method.parts) > 2
-    results = []
-    for count in (1, 2, 4):
-        places = []
-        result = np.full((2, c_out, math.prod(spatial)), np.nan, np.float32)
-        with use_threads(count):
-            method(data, result, lambda *place, to=places: to.append(place))
-        results.append(result)
-        covered = np.zeros(result.shape, int)
-        for place in places:
-            covered[place] += 1
-        assert (covered == 1).all()
-    assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
-    flat = data.reshape(2, c_in, -1).astype(float)
-    bound = c_in * 2**-24 * (np.abs(filters[0]) @ np.abs(flat))
-    assert (np.abs(results[0] - filters[0].astype(float) @ flat) <= bound).all()

@@ -165,7 +165,7 @@ def test_function_writes_to_the_given_array(case):
     call, operands = bind(Arrays, *case)
     count = len(call.operands)
     is_reused = [isinstance(operand, int) for operand in call.operands]
-    function, scratch_factor, _ = compile_expression(call.name, is_reused, call.parameters, reuses_operands=True)
+    function, scratch_factor = compile_expression(call.name, is_reused, call.parameters, reuses_operands=True)
     separate = compile_expression(call.name, count, call.parameters, reuses_operands=False)
     assert separate.scratch_factor <= scratch_factor <= 2
     x = np.linspace(-9, 9, 3 * 40, dtype=F32).reshape(3, 40)

@@ -18,15 +18,7 @@ from irrun.fast.fused import FusedKernel
 from irrun.fast.packing import RELEASE_INTERVAL, PackedMemory, allocate_kept
 from irrun.fast.scratch import get_scratch
 from irrun.fast.specialization import CallSite, get_summary
-from irrun.fast.support import (
-    apply_in_tiles,
-    call_by_rows,
-    count_blocks,
-    find_contiguous_order,
-    get_axis,
-    has_nan,
-    to_operand,
-)
+from irrun.fast.support import apply_in_tiles, call_by_rows, find_contiguous_order, get_axis, has_nan, to_operand
 from irrun.ops._support.operation import Operation
 
 F32 = np.float32
@@ -105,24 +97,6 @@ def test_contiguous_order_is_that_of_memory():
     assert find_contiguous_order(np.ones((3, 1, 4)))[0] == (0, 1, 2)
 
 
-@pytest.mark.parametrize(
-    ("blocks", "size", "element_time"),
-    [
-        (1, 65_536, 100),
-        (16, 65_537, 100),
-        (1, 129_999, 1),
-        (2, 130_000, 1),
-        (1, 262_143, 0.1),
-        (2, 262_144, 0.1),
-        (2, 524_288, 0.1),
-        (4, 524_289, 0.1),
-        (4, 1_000_000, 1),
-    ],
-)
-def test_number_of_blocks_follows_from_their_size_and_time(blocks, size, element_time):
-    assert count_blocks(size, element_time) == blocks
-
-
 @pytest.mark.parametrize("shape", [(40, 50), (256, 256), (257, 256), (2, 700, 900), (0, 3)], ids=str)
 def test_functions_of_tiles_keep_the_layout(shape):
     """Large arrays are computed in the order of their elements in memory."""
@@ -135,7 +109,7 @@ def test_functions_of_tiles_keep_the_layout(shape):
 
     for data in (x, np.ascontiguousarray(x.T).T, np.repeat(x, 2, axis=-1)[..., ::2]):
         blocks.clear()
-        result = apply_in_tiles(negate, data, 0.1)
+        result = apply_in_tiles(negate, data)
         np.testing.assert_array_equal(result, -x)
         assert sum(blocks) == x.size
         is_large = x.size > 65_536 and find_contiguous_order(data) is not None

@@ -33,9 +33,6 @@ Array = np.ndarray[Any, Any]
 
 #: One-sided limits: with a scalar, `clip` takes a third of the time of `np.maximum`.
 LOWEST, HIGHEST = -math.inf, math.inf
-#: Nanoseconds per element of a ufunc with AVX-512 and arrays in the cache, for estimates, if not `CALL_TIME`.
-CALL_TIMES = {"sqrt": 0.35, "exp": 0.45, "exp2": 0.25, "expm1": 0.4, "log": 0.4, "log1p": 0.4, "tanh": 0.4, "sign": 0.4}
-CALL_TIME = 0.12
 #: Names in the generated functions.
 _NAMES: dict[str, Any] = {"empty": np.empty, "F32": F32}
 
@@ -47,12 +44,10 @@ class BlockFunction(NamedTuple):
         compute: Called with the operands, the array for the result, and a flat scratch array or None. Operands
             broadcast to the result.
         scratch_factor: Number of scratch arrays of the size of the result.
-        element_time: An estimate of its nanoseconds per element on one thread.
     """
 
     compute: Callable[..., Any]
     scratch_factor: int
-    element_time: float
 
 
 class _Value:
@@ -133,14 +128,12 @@ class _Program(NamedTuple):
         names: The names that it uses.
         result: The first instruction without its target: "exp(x0)".
         scratch_factor: See `BlockFunction`.
-        element_time: See `BlockFunction`.
     """
 
     lines: list[str]
     names: dict[str, Any]
     first: str
     scratch_factor: int
-    element_time: float
 
 
 def _write(steps: Sequence[Step], is_reused: Sequence[bool]) -> _Program:
@@ -190,8 +183,7 @@ def _write(steps: Sequence[Step], is_reused: Sequence[bool]) -> _Program:
         target = f"out={place}" if instruction.ufunc in (np.maximum, np.minimum) else place  # as NumPy requires
         lines.append(f"{called}({', '.join(shown)}, {target})")
         first = first or f"{called}({', '.join(shown)})"
-    element_time = sum(CALL_TIMES.get(instruction.ufunc.__name__, CALL_TIME) for instruction in instructions)
-    return _Program(_surround(lines, temporaries), names, first, len(temporaries), element_time)
+    return _Program(_surround(lines, temporaries), names, first, len(temporaries))
 
 
 def _surround(lines: list[str], temporaries: list[str]) -> list[str]:
@@ -261,7 +253,7 @@ def _compile_steps(steps: tuple[Step, ...], is_reused: tuple[bool, ...], shown: 
     program = _write(steps, is_reused)
     arguments = ", ".join(f"x{i}" for i in range(len(is_reused)))
     function = _define(f"{arguments}, out=None, scratch=None", program.lines, program.names)
-    return BlockFunction(function, program.scratch_factor, program.element_time)
+    return BlockFunction(function, program.scratch_factor)
 
 
 def make_kernel(call: Call, call_plain: Callable[..., Any]) -> Callable[[Array], Any]:
@@ -275,9 +267,9 @@ def make_kernel(call: Call, call_plain: Callable[..., Any]) -> Callable[[Array],
     if len(program.lines) == 1:
         line = f"return {program.first} if x0.dtype is F32 else call_plain(x0)"
         return _define("x0", [line], {**program.names, "call_plain": call_plain})
-    function, _, element_time = compile_expression(call.name, 1, call.parameters, reuses_operands=False)
+    function = compile_expression(call.name, 1, call.parameters, reuses_operands=False).compute
 
     def compute(x: Array) -> Any:
-        return apply_in_tiles(function, x, element_time) if x.dtype is F32 else call_plain(x)
+        return apply_in_tiles(function, x) if x.dtype is F32 else call_plain(x)
 
     return compute
