@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from irrun.fast.errors import NoKernelError
-from irrun.ops.pooling import max_pool_8
+from irrun.ops.pooling.windows import max_pool_8
 from irrun.threads import use_threads
 
 pytestmark = [

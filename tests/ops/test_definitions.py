@@ -15,7 +15,6 @@ from irrun.errors import InputError
 from irrun.ops._support.boxes import compute_rotated_overlaps
 from irrun.ops._support.conversion import convert
 from irrun.ops.activation.elementwise import gelu_7, p_relu_1
-from irrun.ops.adaptive_pooling import adaptive_avg_pool_8, adaptive_max_pool_8
 from irrun.ops.arithmetic.binary import power_1
 from irrun.ops.condition import bucketize_3
 from irrun.ops.convolution.deformable import deformable_convolution_8
@@ -29,7 +28,8 @@ from irrun.ops.internal.rope import rope
 from irrun.ops.matrix import einsum_7, inverse_14
 from irrun.ops.movement.scatter import scatter_elements_update_3, scatter_nd_update_4
 from irrun.ops.normalization import mvn_2
-from irrun.ops.pooling import avg_pool_16, max_pool_8
+from irrun.ops.pooling.adaptive import adaptive_avg_pool_8, adaptive_max_pool_8
+from irrun.ops.pooling.windows import avg_pool_16, max_pool_8
 from irrun.ops.reduction import reduce_mean_1
 from irrun.ops.sequence.attention import scaled_dot_product_attention_13
 from irrun.ops.sequence.cells import gru_cell_3

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError
-from irrun.ops.adaptive_pooling import adaptive_avg_pool_8, adaptive_max_pool_8
-from irrun.ops.pooling import avg_pool_16, max_pool_1, max_pool_8
+from irrun.ops.pooling.adaptive import adaptive_avg_pool_8, adaptive_max_pool_8
+from irrun.ops.pooling.windows import avg_pool_16, max_pool_1, max_pool_8
 
 NO_PADDING = {"strides": [1], "pads_begin": [0], "pads_end": [0]}
 

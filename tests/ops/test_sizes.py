@@ -12,7 +12,6 @@ from irrun.errors import InputError
 from irrun.limits import check_allocation, limit_allocations
 from irrun.ops._support.axes import to_int_list
 from irrun.ops._support.context import Declaration
-from irrun.ops.adaptive_pooling import adaptive_avg_pool_8, adaptive_max_pool_8
 from irrun.ops.arithmetic.segment_max import segment_max_16
 from irrun.ops.convolution.backprop import convolution_backprop_data_1
 from irrun.ops.convolution.forward import convolution_1
@@ -38,7 +37,8 @@ from irrun.ops.movement.gather import gather_7, gather_nd_8
 from irrun.ops.movement.pad import pad_1
 from irrun.ops.movement.patches import col2im_15, extract_image_patches_3
 from irrun.ops.movement.tile import tile_1
-from irrun.ops.pooling import max_pool_1
+from irrun.ops.pooling.adaptive import adaptive_avg_pool_8, adaptive_max_pool_8
+from irrun.ops.pooling.windows import max_pool_1
 from irrun.ops.sequence.attention import scaled_dot_product_attention_13
 from irrun.ops.sequence.one_hot import one_hot_1
 from irrun.ops.signals import dft_7, irdft_9, istft_16, stft_15

@@ -7,7 +7,7 @@ import pytest
 from openvino_modules import import_builder
 
 import irrun
-from irrun.ops.pooling import max_pool_1, max_pool_8
+from irrun.ops.pooling.windows import max_pool_1, max_pool_8
 
 ov = import_builder()
 o = import_builder("openvino.opset8")

@@ -1,4 +1,4 @@
-"""Pooling operations."""
+"""Pooling with windows of a given size: AvgPool and MaxPool."""
 
 from __future__ import annotations
 

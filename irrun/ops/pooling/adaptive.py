@@ -15,7 +15,7 @@ from irrun.ops._support.blocks import iterate_blocks
 from irrun.ops._support.flops import count_inputs
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
-from irrun.ops.pooling import divide_sums
+from irrun.ops.pooling.windows import divide_sums
 
 __all__ = ["adaptive_avg_pool_8", "adaptive_max_pool_8"]
 
@@ -25,7 +25,6 @@ I64 = ELEMENT_TYPES["i64"]
 @op(
     "AdaptiveAvgPool",
     since=8,
-    category="pooling",
     scratch=4,
     kind="window",
     shape="infer_adaptive_pooling",
@@ -67,7 +66,6 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
 @op(
     "AdaptiveMaxPool",
     since=8,
-    category="pooling",
     scratch=1.5,
     kind="window",
     shape="infer_adaptive_pooling",
