@@ -21,7 +21,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.expressions import table as expressions
 from irrun.fast.expressions.numpy import BlockFunction, compile_expression, compile_steps
 from irrun.fast.scratch import get_scratch
-from irrun.fast.support import BLOCK, F32, TILE, call_by_rows, count_blocks, find_contiguous_order
+from irrun.fast.support import BLOCK, F32, TILE, call_by_rows, count_blocks, find_contiguous_order, merge_axes
 from irrun.limits import check_allocation
 from irrun.shapes import get_broadcast_shape
 from irrun.threads import run_parallel
@@ -198,7 +198,7 @@ class BoundChain:
             for x in (*inputs, *chain.constants)
         ]
         if axes is None:
-            axes = _merge_axes(shape, [v for v in views if v is not None and v.size > 1])
+            axes = _collapse(shape, [v for v in views if v is not None and v.size > 1])
         #: The collapsed shape.
         self.shape = tuple(axes)
         collapsed = [v if v is None else v.reshape(() if v.size == 1 else self.shape) for v in views]
@@ -260,24 +260,8 @@ def _compute_block(function: BlockFunction, block: Array, operands: Sequence[Arr
     function.compute(*operands, block, get_scratch("chain", factor * block.size) if factor else None)
 
 
-def _merge_axes(shape: Sequence[int], views: Sequence[Array]) -> tuple[int, ...]:
-    """Return the shape with the fewest axes that can express all views."""
-    sizes: list[int] = []
-    strides: list[tuple[int, ...]] = []
-    step = F32.itemsize
-    own = []
-    for length in reversed(shape):
-        own.append(step)
-        step *= length
-    own.reverse()
-    for axis, length in enumerate(shape):
-        if length == 1:
-            continue
-        current = (own[axis], *(v.strides[axis] for v in views))
-        if sizes and all(before == s * length for before, s in zip(strides[-1], current, strict=True)):
-            sizes[-1] *= length
-            strides[-1] = current
-        else:
-            sizes.append(length)
-            strides.append(current)
-    return tuple(sizes) or (1,)
+def _collapse(shape: Sequence[int], views: Sequence[Array]) -> tuple[int, ...]:
+    """Return the shape with the fewest axes that can express all views and a contiguous array."""
+    own = [F32.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    sizes, _ = merge_axes(shape, [own, *(v.strides for v in views)])
+    return tuple(sizes)

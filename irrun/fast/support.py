@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ __all__ = [
     "get_axis",
     "has_nan",
     "make_placeholder",
+    "merge_axes",
     "to_int_tuple",
     "to_operand",
 ]
@@ -187,6 +188,31 @@ def has_nan(x: Array) -> bool:
     """Return whether a floating-point array contains NaN."""
     total = np.vdot(x, x)  # squares cannot cancel: the sum is NaN if and only if an element is
     return bool(total != total)
+
+
+def merge_axes(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """Drop axes of one element, merge axes where all arrays allow it, and return the sizes and strides.
+
+    Args:
+        shape: The shape of all arrays.
+        strides: The strides of each array, in any unit. An axis over which an array repeats has the stride 0.
+    """
+    sizes: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis, size in enumerate(shape):
+        if size == 1:
+            continue
+        if sizes and all(own[-1] == all_[axis] * size for own, all_ in zip(steps, strides, strict=True)):
+            sizes[-1] *= size
+            for own, all_ in zip(steps, strides, strict=True):
+                own[-1] = all_[axis]
+        else:
+            sizes.append(size)
+            for own, all_ in zip(steps, strides, strict=True):
+                own.append(all_[axis])
+    if not sizes:
+        return [1], [[1] for _ in strides]
+    return sizes, steps
 
 
 def find_contiguous_order(x: Array) -> tuple[tuple[int, ...], Array] | None:

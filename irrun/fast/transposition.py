@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.fast.scratch import get_scratch
-from irrun.fast.support import F32, Array
+from irrun.fast.support import F32, Array, merge_axes
 from irrun.limits import check_allocation
 from irrun.threads import divide_time, run_parallel
 
@@ -45,7 +45,7 @@ def copy_transposed(x: Array, out: Array) -> None:
         x: Any layout. It is copied by tiles if its last axis but one is contiguous, once axes are merged.
         out: Contiguous.
     """
-    shape, strides = _merge_axes(x)
+    shape, (strides,) = merge_axes(x.shape, [x.strides])
     is_transposed = 2 <= len(shape) <= 3 and strides[-2] == x.itemsize and strides[-1] % COMPETING_DISTANCE == 0
     if not is_transposed or x.dtype is not F32 or not x.flags.aligned or min(shape[-2:]) < MIN_SIDE:
         np.copyto(out, x)
@@ -72,19 +72,3 @@ def copy_transposed(x: Array, out: Array) -> None:
             np.copyto(targets[number, lines, section], tile.T)
 
     run_parallel(copy_part, -(-len(tiles) // step))
-
-
-def _merge_axes(x: Array) -> tuple[list[int], list[int]]:
-    """Return the shape and the strides with the fewest axes."""
-    shape: list[int] = []
-    strides: list[int] = []
-    for length, stride in zip(x.shape, x.strides, strict=True):
-        if length == 1:
-            continue
-        if shape and strides[-1] == stride * length:
-            shape[-1] *= length
-            strides[-1] = stride
-        else:
-            shape.append(length)
-            strides.append(stride)
-    return shape, strides

@@ -18,6 +18,7 @@ from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.tasks import Call, Task, make_base
+from irrun.fast.support import merge_axes
 
 __all__ = ["LLVM_TYPES", "Copy", "Elementwise", "StridedLayout", "make_nest"]
 
@@ -95,7 +96,7 @@ def make_nest(
             raise NoKernelError(f"kernels do not compute values of type {layout.dtype}")
         if any(stride % layout.dtype.itemsize for stride in layout.strides):
             raise NoKernelError("the elements are not aligned")
-    sizes, steps = _collapse(shape, [_broadcast(layout, shape) for layout in layouts])
+    sizes, steps = merge_axes(shape, [_broadcast(layout, shape) for layout in layouts])
     types = tuple(LLVM_TYPES[layout.dtype] for layout in layouts)
     is_vector = element.is_vector and set(types) == {"float"} and all(s[-1] == 1 for s in steps[: len(results)])
     if element.is_vector and not is_vector and not isinstance(element, Copy):
@@ -137,29 +138,6 @@ def _broadcast(layout: StridedLayout, shape: Shape) -> tuple[int, ...]:
         raise NoKernelError("an operand does not broadcast to the result")
     strides = (0,) * missing + layout.strides
     return tuple(0 if d == 1 else s // layout.dtype.itemsize for d, s in zip(own, strides, strict=True))
-
-
-def _collapse(shape: Shape, strides: Sequence[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
-    """Drop axes of one element, merge axes where all values allow it, and return the sizes and strides.
-
-    An axis over which a value repeats has the stride 0.
-    """
-    sizes: list[int] = []
-    steps: list[list[int]] = [[] for _ in strides]
-    for axis, size in enumerate(shape):
-        if size == 1:
-            continue
-        if sizes and all(own[-1] == all_[axis] * size for own, all_ in zip(steps, strides, strict=True)):
-            sizes[-1] *= size
-            for own, all_ in zip(steps, strides, strict=True):
-                own[-1] = all_[axis]
-        else:
-            sizes.append(size)
-            for own, all_ in zip(steps, strides, strict=True):
-                own.append(all_[axis])
-    if not sizes:
-        return [1], [[1] for _ in strides]
-    return sizes, steps
 
 
 @cache_kernel
