@@ -39,7 +39,7 @@ def get_available_memory() -> int:
     address_space = _read_address_space()
     if address_space is not None:
         candidates.append(address_space)
-    return min(candidates, default=get_default_limit())
+    return min(candidates) if candidates else get_default_limit()
 
 
 def _read_address_space() -> int | None:
