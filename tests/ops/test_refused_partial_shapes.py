@@ -13,7 +13,7 @@ from irrun.ops._support.registry import list_operations
 from irrun.ops.shape_rules import Inputs, ShapeError, UnknownShapeError, Value, find_rule
 from irrun.shapes import PartialShape
 
-OPERATIONS = {f"{o.type}-{o.since}": o for o in list_operations()}
+OPERATIONS = {str(o): o for o in list_operations()}
 
 ADAPTIVE = {"pooling_type": "avg", "mode": "max"}
 CONVOLUTION = {"strides": "1,1", "dilations": "1,1", "pads_begin": "0,0", "pads_end": "0,0"}
@@ -109,6 +109,12 @@ CASES: list[tuple[str, list[Any], dict[str, str], str]] = [
         [(2, 3, 4), (3, 5, 4), (2, 5, 4)],
         {"causal": "false"},
         "query [2,3,4], key [3,5,4] and value [2,5,4] cannot be broadcast to each other",
+    ),
+    (
+        "VLSDPA-ie_internal_opset",
+        [(7, 2, 8), (7, 2, 8), (7, 2, 8), (3,)],
+        {"order_q": "1,0,0"},
+        "found the order [1, 0, 0] of axes for the shape [7,2,8]",
     ),
     ("RNNCell-1", [(2, 3), (5, 4), (4, 3), (4, 4)], CELL, "has the batch size 5, X has 2"),
     ("RNNCell-1", [(2, 3, 1), (2, 4), (4, 3), (4, 4)], CELL, "X has the shape [2,3,1] of rank 3, expected rank 2"),

@@ -28,7 +28,7 @@ __all__: list[str] = []
 @rule
 def infer_suppression(inputs: Inputs) -> Shapes:
     """Return [selected boxes, 3] twice, and [1]."""
-    return _infer_suppression(inputs, coordinates=4)
+    return _infer_suppression(inputs, coordinates=5 if inputs.attributes.get("rotation") else 4)
 
 
 @rule

@@ -158,7 +158,7 @@ def infer_transpose(inputs: Inputs) -> Shapes:
     if order is None:
         return [make_unknown(len(data) if data is not None else inputs.count(1) or None)]
     if data is None:
-        return [make_unknown(len(order))]
+        return [make_unknown(len(order) or None)]  # no axes reverse the order of all
     order = order or list(reversed(range(len(data))))
     if sorted(order) != list(range(len(data))):
         raise ShapeError(f"input_order is {order}, expected a permutation of the {len(data)} axes of arg {data}")
@@ -179,7 +179,7 @@ def infer_concat(inputs: Inputs) -> Shapes:
     first = known[0]
     for position, shape in enumerate(shapes):
         if shape is None:
-            total = UNBOUNDED if total == 0 else add(total, UNBOUNDED)
+            total = add(total, UNBOUNDED)
             continue
         others = [merge(a, b) for i, (a, b) in enumerate(zip(result, shape, strict=False)) if i != axis]
         if len(shape) != rank or None in others:
