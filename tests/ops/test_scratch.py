@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import cache
 
 import ml_dtypes
 import numpy as np
@@ -381,6 +382,12 @@ class Recorder(MemoryBudget):
 
 def measure(operation, inputs, attributes):
     """Return the bytes that a kernel allocates besides its results, and what its card or its own check allows."""
+    used, allowed, _, _ = measure_memory(operation, inputs, attributes)
+    return used, allowed
+
+
+def measure_memory(operation, inputs, attributes):
+    """Return what `measure` returns, the bytes that a kernel checks, and all bytes that it allocates."""
     provided = {name: State() if kind is State else kind() for name, kind in operation.provided.items()}
     recorder = Recorder()
     with np.errstate(all="ignore"):
@@ -398,25 +405,30 @@ def measure(operation, inputs, attributes):
     # What estimates count: results of low precision as f32.
     width = sum(x.size * (4 if is_low_precision(x.dtype) else x.itemsize) for x in outputs)
     allowed = estimate_scratch(operation, inputs, max(width, sum(x.size * max(4, x.itemsize) for x in outputs)))
-    return peak - results, max(allowed + width - sum(x.nbytes for x in outputs), recorder.largest - results)
+    allowed = max(allowed + width - sum(x.nbytes for x in outputs), recorder.largest - results)
+    return peak - results, allowed, recorder.largest, peak
 
 
-@pytest.mark.parametrize(
-    ("name", "inputs", "attributes"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)]
-)
-def test_kernels_allocate_no_more_than_their_cards_state(name, inputs, attributes):
-    inputs = [np.asarray(x) for x in inputs]
-    used, allowed = measure(find_operation(name), inputs, attributes)
+@cache
+def measure_case(number):
+    name, inputs, attributes = CASES[number]
+    return measure_memory(find_operation(name), [np.asarray(x) for x in inputs], attributes)
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)])
+def test_kernels_allocate_what_their_cards_or_checks_state(number):
+    """A check may count temporary values that do not exist at the same time."""
+    used, allowed, checked, total = measure_case(number)
     assert used <= allowed + CONSTANT
+    assert checked <= 2.1 * total + CONSTANT
 
 
 def test_cards_do_not_state_much_more_than_kernels_allocate():
     """A card has one number for all shapes, so that some need a third of it."""
     ratios = {}
-    for name, inputs, attributes in CASES:
-        operation = find_operation(name)
-        if operation.scratch > 1:
-            used, allowed = measure(operation, [np.asarray(x) for x in inputs], attributes)
+    for number, (name, _, _) in enumerate(CASES):
+        if find_operation(name).scratch > 1:
+            used, allowed, _, _ = measure_case(number)
             ratios[name] = max(ratios.get(name, 0), used / allowed)
     assert len(ratios) > 30
     assert {name: ratio for name, ratio in ratios.items() if ratio < 1 / 3} == {}
