@@ -101,9 +101,9 @@ def run_kernels():
         product_kernels.VariableProductKernel((True, False), (), [])(draw(4, length, 17), draw(length, 33))
         inputs = [draw(2, 9, length), draw(2, 21, length), draw(2, 21, 5)]
         heads = [x.reshape(2, 1, *x.shape[1:]).transpose(0, 2, 1, 3)[:, :9] for x in inputs]
-        attention.AttentionKernel([None] * 3, False)(*heads)
-        attention.AttentionKernel([None] * 3, True)(*inputs)
-        attention.AttentionKernel([None] * 4, False)(*inputs, draw(2, 1, 21))
+        attention.AttentionKernel([None] * 3, False, False)(*heads)
+        attention.AttentionKernel([None] * 3, True, False)(*inputs)
+        attention.AttentionKernel([None] * 4, False, False)(*inputs, draw(2, 1, 21))
         run_convolutions(length, bias)
         run_interpolations(length)
         means.MeanKernel(3, 1, False)(draw(3, 5, length))

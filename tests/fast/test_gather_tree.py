@@ -9,7 +9,7 @@ import pytest
 from ir_text import layer, net, port, write
 
 import irrun
-from fast.harness import calls_plain, check
+from fast.harness import calls_plain, check, find_operation
 
 
 def write_model(folder, type):
@@ -178,3 +178,42 @@ def test_other_beams_are_left_to_the_plain_kernel():
     ):
         check("GatherTree-1", change(inputs, position, value))
     check("GatherTree-1", [inputs[0][0], inputs[1][0], *inputs[2:]])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+@pytest.mark.usefixtures("own_kernel_cache")
+def test_other_beams_are_left_to_the_kernel_on_numpy(monkeypatch):
+    from irrun.fast.errors import NoKernelError
+    from irrun.fast.jit.beams import GatherTreeKernel
+    from irrun.fast.specialization import CallSite
+
+    def make_kernel(*constants):
+        constants = (None,) * (4 - len(constants)) + constants
+        return GatherTreeKernel(CallSite(find_operation("GatherTree-1"), {}, constants, (False,) * 4, 1))
+
+    inputs = make_beams(1)
+    plain = find_operation("GatherTree-1").kernel(*inputs)
+    monkeypatch.setattr("irrun.fast.jit.beams.specialize", lambda site: lambda *inputs: "other")
+    for kernel, own in ((make_kernel(), inputs), (make_kernel(inputs[3]), inputs[:3])):
+        np.testing.assert_array_equal(kernel(*own), plain)
+    for position, value in (
+        *((i, x.astype(np.int64)) for i, x in enumerate(inputs)),
+        (1, inputs[1][:5]),
+        (2, inputs[2][:2]),
+        (2, inputs[2][:, np.newaxis]),
+        (3, np.zeros(2, np.int32)),
+        (1, np.full_like(inputs[1], 4)),
+    ):
+        assert make_kernel()(*change(inputs, position, value)) == "other"
+    assert make_kernel()(*[x.astype(np.int16) for x in inputs]) == "other"
+    assert make_kernel()(*make_beams(1, (6, 0, 4))) == "other"
+    assert make_kernel()(inputs[0][0], inputs[1][0], inputs[2][:0], inputs[3]) == "other"
+    unaligned = np.zeros(4 * inputs[0].size + 1, np.uint8)[1:].view(np.int32).reshape(inputs[0].shape)
+    unaligned[...] = inputs[0]
+    np.testing.assert_array_equal(make_kernel()(unaligned, *inputs[1:]), plain)
+    for constants in ((inputs[2], inputs[3].astype(np.int64)), (inputs[3].astype(np.float32),)):
+        with pytest.raises(NoKernelError, match="expected ids of one type, i32 or i64"):
+            make_kernel(*constants)
+    monkeypatch.setattr("irrun.fast.jit.beams.specialize", lambda site: None)
+    short = make_beams(2, dtype=np.int16)
+    np.testing.assert_array_equal(make_kernel()(*short), find_operation("GatherTree-1").kernel(*short))

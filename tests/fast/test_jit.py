@@ -264,7 +264,7 @@ def test_attention_agrees_with_the_plain_kernel(mask):
         "boolean": rng.random((37, 50)) < 0.7,
     }
     inputs = [query, key, value, *([masks[mask]] if mask in masks else [])]
-    kernel = AttentionKernel([None] * len(inputs), mask == "causal")
+    kernel = AttentionKernel([None] * len(inputs), mask == "causal", False)
     result = run_with_threads(lambda: kernel(*inputs))
     expected = scaled_dot_product_attention_13(*inputs, causal=mask == "causal")
     np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)
@@ -286,7 +286,7 @@ def test_attention_of_shapes_that_broadcast_or_differ_is_left_to_the_plain_kerne
 
     inputs = [np.ones(shape, np.float32) for shape in shapes]
     with pytest.raises(NoKernelError, match="the shapes do not match"):
-        AttentionKernel([None] * 3, False)(*inputs)
+        AttentionKernel([None] * 3, False, False)(*inputs)
 
 
 def test_attention_to_keys_of_subnormal_weights_agrees_with_the_plain_kernel():
@@ -296,7 +296,7 @@ def test_attention_to_keys_of_subnormal_weights_agrees_with_the_plain_kernel():
     inputs: list[Any] = [rng.normal(size=(2, 37, 20)).astype(np.float32) for _ in range(3)]
     mask = np.where(rng.random((37, 37)) < 0.5, np.float32(-100), np.float32(0))
     mask[3] = -100
-    kernel = AttentionKernel([None] * 4, False)
+    kernel = AttentionKernel([None] * 4, False, False)
     result = run_with_threads(lambda: kernel(*inputs, mask))
     query, key, value = inputs
     expected = scaled_dot_product_attention_13(query, key, value, mask, causal=False)

@@ -314,6 +314,25 @@ def test_peepholes_are_constant(peepholes, is_accepted):
             add("LSTMCell", inputs, attributes, "opset1", outputs=2)
 
 
+@pytest.mark.parametrize(
+    ("scores", "is_accepted"),
+    [
+        (lay_out(2, 1), True),
+        (lay_out(2, 1, strides=(-8, 4)), True),
+        (lay_out(1, 1), False),
+        (lay_out(2, 5), False),
+        (lay_out(2, 1, dtype=F64), False),
+    ],
+)
+def test_scores_of_gates_have_one_element_per_row(scores, is_accepted):
+    inputs = [*make_cell("GRUCell"), scores]
+    if is_accepted:
+        assert add("AUGRUCell", inputs, {"hidden_size": "5"}, "ie_internal_opset")[0].shape == (2, 5)
+    else:
+        with refuses("the shape of the scores does not match"):
+            add("AUGRUCell", inputs, {"hidden_size": "5"}, "ie_internal_opset")
+
+
 def test_unknown_functions_of_gates_are_refused():
     attributes = {"hidden_size": "5", "activations": "sigmoid,other,tanh"}
     with refuses("the activation function 'other' is unknown"):
@@ -492,14 +511,14 @@ def test_results_are_written_in_place_unless_their_number_is_unknown():
 )
 def test_results_of_several_iterations_are_kept_until_the_condition_is_checked(sizes, places):
     loop = make_loop_with_condition(lay_out(1, dtype=BOOL), dict(zip((11, 12), sizes, strict=True)))
-    _BoundLoop._add_places(loop)
+    _BoundLoop._add_places(loop, loop._condition)
     assert loop._places == {11: (sizes[0], places), 12: (sizes[1], places)}
 
 
 @pytest.mark.parametrize("layout", [lay_out(dtype=I32), lay_out(2, dtype=BOOL), lay_out(1)])
 def test_conditions_of_other_types_and_sizes_are_refused(layout):
     with refuses("the execution condition is not a boolean"):
-        _BoundLoop._add_places(make_loop_with_condition(layout, {11: 64}))
+        _BoundLoop._add_places(make_loop_with_condition(layout, {11: 64}), 0)
 
 
 def make_loop_with_condition(layout, sizes):

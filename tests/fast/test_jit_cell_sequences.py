@@ -95,3 +95,50 @@ def test_gates_of_gated_units_have_bounds(name, activations, is_refused):
             CellSequenceKernel(site)
     else:
         CellSequenceKernel(site)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_other_inputs_are_left_to_the_plain_kernel(monkeypatch, name):
+    monkeypatch.setattr(CallSite, "call_plain", lambda site, *inputs: "plain")
+    kernel = CellSequenceKernel(make_site(name))
+    X, *states, lengths = make_inputs(name, 1)
+    both = make_inputs(name, 2)[1:-1]
+    others = [
+        (X.astype(np.float64), *states, lengths),
+        (X[0], *states, lengths),
+        (X[:, :0], *states, lengths * 0),
+        (X, *both, lengths),
+        (X, *states, lengths - [1, 0]),
+        (X, *states[:-1], states[-1].astype(np.float64), lengths),
+        (X, *states[:-1], states[-1][:, 0], lengths),
+    ]
+    assert [kernel(*inputs) for inputs in others] == ["plain"] * len(others)
+    assert CellSequenceKernel(make_site(name, "bidirectional"))(X, *states, lengths) == "plain"
+    assert len(kernel(X, *states, lengths)) == 1 + len(states)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_weights_have_all_directions(name):
+    site = make_site(name)
+    site.attributes["direction"] = "bidirectional"
+    with pytest.raises(NoKernelError, match="the weights are not constant"):
+        CellSequenceKernel(site)
+
+
+def test_peepholes_of_other_cells_do_not_exist():
+    """The input at the place of the peepholes of an LSTM holds the scores of an AUGRU."""
+    for name in ("GRU", "RNN"):
+        site = make_site(name)
+        constants = (*site.constants, np.ones((1, 3 * HIDDEN), F32))
+        site = CallSite(site.operation, site.attributes, constants, (False,) * len(constants), 2)
+        steps = CellSequenceKernel(site)._loops[0].body.steps
+        assert [len(step.inputs) for step in steps] == [2, 5, 2]
+
+
+def test_shapes_that_a_cell_does_not_support_are_refused_when_they_are_prepared():
+    kernel = CellSequenceKernel(make_site("GRU"))
+    lengths = (BATCH,)
+    kernel.prepare([(BATCH, TIME, SIZE), (BATCH, 1, HIDDEN), lengths])
+    for X, state in (((BATCH, TIME, SIZE + 1), HIDDEN), ((BATCH, TIME, SIZE), HIDDEN + 1)):
+        with pytest.raises(NoKernelError, match="do not match"):
+            kernel.prepare([X, (BATCH, 1, state), lengths])

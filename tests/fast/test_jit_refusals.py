@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -76,8 +77,8 @@ def make_kernels():
         "product": ProductKernel(2, ones(5, 3), ADD, [None]),
         "transposed product": ProductKernel(2, ones(5, 3), (), [], True),
         "variable product": VariableProductKernel((False, False), ADD, [None]),
-        "attention": AttentionKernel((None,) * 3, False),
-        "masked attention": AttentionKernel((None,) * 4, False),
+        "attention": AttentionKernel((None,) * 3, False, False),
+        "masked attention": AttentionKernel((None,) * 4, False, False),
         "projection": Projection(ones(5, 8), None),
         "rotation": RotationKernel({1: 2}),
         "concatenation": ConcatKernel(1, (None, None)),
@@ -181,6 +182,29 @@ def kernels(own_kernel_cache):
 @pytest.mark.parametrize(("name", "inputs", "shape"), ACCEPTED)
 def test_matching_inputs_are_computed(kernels, name, inputs, shape):
     assert kernels[name](*inputs).shape == shape
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        (name, inputs)
+        for name, inputs, _ in ACCEPTED
+        if name not in ("groups", "projection", "rotation", "concatenation")
+    ],
+)
+def test_first_runs_with_declared_shapes_compile_nothing(own_kernel_cache, monkeypatch, name, inputs):
+    made, make = [], compiler._Compiler.get
+    monkeypatch.setattr(compiler._Compiler, "get", lambda *args: made.append([*args[2]]) or make(*args))
+    for module in [m for key, m in sys.modules.items() if key.startswith("irrun.fast.jit.")]:
+        for own, value in vars(module).items():
+            if own.lstrip("_").startswith(("compile_", "make_", "get_epilogue")) and hasattr(value, "cache_clear"):
+                value.cache_clear()
+    kernel = make_kernels()[name]
+    kernel.prepare([x.shape for x in inputs])
+    assert made
+    made.clear()
+    kernel(*inputs)
+    assert made in ([], [["run_jobs", "serve"]])  # the threads start when they have work
 
 
 @pytest.mark.parametrize(("name", "inputs", "reason"), REFUSED)
@@ -307,7 +331,7 @@ def test_layouts_of_products_give_the_steps_between_matrices():
 
 
 def test_bound_attention_needs_aligned_queries_of_contiguous_rows():
-    kernel, masked = AttentionKernel((None,) * 3, False), AttentionKernel((None,) * 4, False)
+    kernel, masked = AttentionKernel((None,) * 3, False, False), AttentionKernel((None,) * 4, False, False)
     queries, keys, values = make_layout((3, 4)), make_layout((5, 4)), make_layout((5, 6))
     assert kernel.bind([queries, keys, values]).shape == (3, 6)
     assert kernel.bind([queries, Layout((5, 4), (4, 20)), values]).shape == (3, 6)

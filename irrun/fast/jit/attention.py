@@ -59,7 +59,7 @@ class AttentionKernel(CompiledKernel):
     description = "compiled: attention, blocks of scores"
     reads_layouts = True
 
-    def __init__(self, constants: Sequence[Array | None], is_causal: bool, is_boolean: bool = False) -> None:
+    def __init__(self, constants: Sequence[Array | None], is_causal: bool, is_boolean: bool) -> None:
         self._scale = constants[4] if len(constants) > 4 else None
         self._is_causal = is_causal
         self._mask_step = "Mask" if is_boolean or is_causal else "Add"
@@ -92,7 +92,7 @@ class AttentionKernel(CompiledKernel):
         compile_softmax(keeps_subnormal=False)
         kinds = ("full", "column") if self._has_mask or self._is_causal else ("",)
         for expression in (*[_make_expression(kind, self._mask_step) for kind in kinds], Expression()):
-            get_epilogue_address(expression)
+            get_epilogue_address(expression, "any")
 
     def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return attention for queries, keys, values and a mask in f32 of certain layouts.
@@ -276,8 +276,8 @@ class _Plan:
         result = make_base(3).move(_locate(place, self.strides))
         row_sizes = query.strides[-2] // F32.itemsize, self.strides[-2] // F32.itemsize
         epilogues = (
-            get_epilogue_address(_make_expression(mask_kind, self.mask_step)),
-            get_epilogue_address(Expression()),
+            get_epilogue_address(_make_expression(mask_kind, self.mask_step), "any"),
+            get_epilogue_address(Expression(), "any"),
         )
         columns, size = self.key_length, self.value_size
         places = queries, packed[0], SCRATCH, scores, table, epilogues[0]

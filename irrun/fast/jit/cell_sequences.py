@@ -55,14 +55,15 @@ class CellSequenceKernel(CompiledKernel):
         direction = site.attributes.get("direction", "forward")
         self._reversals = [False, True] if direction == "bidirectional" else [direction == "reverse"]
         gate = next(iter(site.attributes.get("activations", [])), "sigmoid").strip().lower()
-        if gate == "relu" and self._state_count == 1 and name != "RNN":
+        if gate == "relu" and name.endswith("GRU"):
             raise NoKernelError("the gates have no bounds, so that rounding errors grow from step to step")
         first = 2 + self._state_count
         weights = [site.get_constant(i) for i in range(first, first + 3)]
-        peepholes = site.get_constant(first + 3) if name == "LSTM" and site.has_input(first + 3) else None
+        has_peepholes = name == "LSTM" and site.has_input(first + 3)
+        peepholes = site.get_constant(first + 3) if has_peepholes else None
         if any(x is None or len(x) != len(self._reversals) for x in weights):
             raise NoKernelError("the weights are not constant")
-        if name == "LSTM" and site.has_input(first + 3) and peepholes is None:
+        if has_peepholes and peepholes is None:
             raise NoKernelError("the peepholes are not constant")
         order = str(site.attributes.get("weights_format", "fico"))
         self._loops = []

@@ -220,7 +220,7 @@ class _BoundLoop:
         self._condition, self._count = _read_condition(body, count)
         edges = {edge.parameter: edge.result for edge in body.back_edges}
         collected = {o.result for o in body.outputs if o.axis is not None and o.port >= 0}
-        if self._count is None and (slicers or self._condition is None):
+        if self._count is None and self._condition is None:
             raise NoKernelError("expected a known number of iterations")
         #: By the slots of Parameters: their inputs and offsets in bytes; the bytes between the values of
         #: neighboring iterations; and layouts.
@@ -235,7 +235,7 @@ class _BoundLoop:
                 self._sources[slot] = entry.port, 0
                 self._layouts[slot] = StridedLayout(value.shape, count_strides(value.shape, value.dtype), value.dtype)
         for slicer in slicers:
-            slot, slices = own.parameters[slicer.entry.parameter], slicer.to_array(self._count or 0)
+            slot, slices = own.parameters[slicer.entry.parameter], slicer.to_array(count_known(self._count))
             if slot in self._sources or not slices.size:
                 raise NoKernelError("expected slices with elements")
             port = slicer.entry.port
@@ -265,9 +265,11 @@ class _BoundLoop:
         port = self._sources[slot][0] if slot in self._sources else -1
         if port >= 0 and parameter in edges:
             return
-        shape, _, dtype = self._layouts.get(slot, ((), (), np.dtype(body.parameter_dtypes[parameter] or np.int64)))
-        if port < 0 and body.parameter_shapes[parameter] != ():
-            shape = (1,)
+        if port >= 0:
+            shape, _, dtype = self._layouts[slot]
+        else:
+            shape = () if body.parameter_shapes[parameter] == () else (1,)
+            dtype = np.dtype(body.parameter_dtypes[parameter] or np.int64)
         if parameter in edges or self._counter is not None or math.prod(shape) != 1:
             raise NoKernelError("expected one number of the iteration")
         self._sources.pop(slot, None)
@@ -309,7 +311,7 @@ class _BoundLoop:
             size = layout.dtype.itemsize * math.prod(layout.shape)
             self._places[slot] = (size, count_known(self._count)) if slot in self._collected else (align_size(size), 2)
         if self._condition is not None:
-            self._add_places()
+            self._add_places(self._condition)
         self.size = plan.arena_size + sum(size * places for size, places in self._places.values())
         for entry in self._outputs:  # values that are concatenated along other axes are copied
             slot = self._own.results[entry.result]
@@ -330,13 +332,16 @@ class _BoundLoop:
         #: The numbers of the iterations of the first call of a run, and the offsets of the arrays that vary.
         self._first_offsets: tuple[Array, Array] | None = None
 
-    def _add_places(self) -> None:
+    def _add_places(self, condition: int) -> None:
         """Add places for the results of several iterations, all of which run before the condition is checked.
+
+        Args:
+            condition: The number of the execution condition's Result.
 
         Raises:
             NoKernelError: The execution condition is not a boolean.
         """
-        layout = self._plan.results[self._own.results[self._condition or 0]]
+        layout = self._plan.results[self._own.results[condition]]
         if layout.dtype != np.bool_ or math.prod(layout.shape) != 1:
             raise NoKernelError("the execution condition is not a boolean")
         total = sum(size for size, _ in self._places.values())
@@ -433,7 +438,7 @@ class _BoundLoop:
                 counter[:n] = numbers
                 bases[len(self._steps)] = get_address(counter) - done * counter.itemsize
             varying = offsets + bases
-            if not done and self._edges:
+            if not done:
                 varying[0, self._edge_columns] = [known[slot] for slot in self._edges]
             run.run(n, varying)
             if self._plan.has_status and arena[first]:
@@ -517,9 +522,8 @@ def _count_iterations(head: Sequence[Array], body: BodyRunner, slicers: Sequence
         trip_count, condition = head[:2]
         if trip_count.size != 1 or condition.size != 1 or not condition.item():
             raise NoKernelError("expected at least one iteration")
-        count: int | None = int(trip_count.item())
-        if count is None or count < 0:
-            count = None
+        maximum = int(trip_count.item())
+        count = None if maximum < 0 else maximum
         if any(n < (math.inf if count is None else count) for n in counts):
             raise NoKernelError("expected slices for all iterations")
     else:

@@ -76,7 +76,8 @@ class DirectConvolution:
         images = batch * self.groups
         plan = Plan(geometry, self.in_channels, self.out_channels, images)
         affine = find_affine_epilogue(expression) if plan.is_direct else None
-        tasks = self._make_tasks(images, plan, get_epilogue_address(expression, plan.is_direct), affine)
+        epilogue = get_epilogue_address(expression, "channels" if plan.is_direct else "any")
+        tasks = self._make_tasks(images, plan, epilogue, affine)
         shape = (batch, self.groups * self.out_channels, *geometry.output)
         if not plan.is_shared:
             return Binding(shape, tasks, (0, RESULT, TABLE), operands)

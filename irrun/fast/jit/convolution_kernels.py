@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,8 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
+
+EpilogueRows: TypeAlias = Literal["any", "channels", "whole channels"]
 
 
 def pack_weights(filters: Array, rows: int = 0) -> Array:
@@ -160,7 +162,7 @@ def emit_rows(
 
 
 @cache_kernel
-def compile_products(is_affine: bool = False, packs_pixels: bool = False) -> Kernel:
+def compile_products(is_affine: bool, packs_pixels: bool) -> Kernel:
     """Return the kernel that multiplies pixels by the weights of channels and calls the epilogue.
 
     The kernel calls the epilogue once per tile if a row of pixels is a row of the result, and otherwise once per
@@ -332,7 +334,7 @@ def _store_tile(f: Function, tile: _Tile, block: Value, mask: Value | None) -> N
 
 
 @cache_kernel
-def compile_epilogue(expression: Expression, is_tile: bool, is_map: bool = False) -> Kernel:
+def compile_epilogue(expression: Expression, rows: EpilogueRows) -> Kernel:
     """Return the kernel that completes rows of products.
 
     "channel" operands have one element per channel, "column" operands one per column, and "scalar" operands one.
@@ -340,14 +342,16 @@ def compile_epilogue(expression: Expression, is_tile: bool, is_map: bool = False
 
     Args:
         expression: The epilogue.
-        is_tile: Whether each row is a different channel, usually with as many vectors as a tile. The kernel is called
-            with the number of the first channel; otherwise, with the number of the only channel or the first column.
-        is_map: Whether the rows of a tile have any number of vectors, and no extras.
+        rows: What rows are. "channels" are the channels of a tile, usually with as many vectors as a tile; "whole
+            channels" have any number of vectors, and no extras; the kernel is called with the number of the first
+            channel. "any" rows are lines of one channel, or of columns; it is called with the number of the channel, or
+            of the first column.
     """
     names = [("block", "ptr"), ("columns", "i64"), ("result", "ptr"), ("start", "i64"), ("rows", "i64")]
     more = [("width", "i64"), ("stride", "i64"), ("operands", "ptr"), ("channel", "i64")]
     f = Function("epilogue", [*names, *more], get_lanes())
     p = f.parameters
+    has_channels, is_tile = rows != "any", rows == "channels"
     kinds = expression.kinds
     pointers = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(len(kinds))]
 
@@ -358,14 +362,17 @@ def compile_epilogue(expression: Expression, is_tile: bool, is_map: bool = False
             for pointer, own in zip(pointers, kinds, strict=True)
         ]
 
+    def repeat_constants(channel: Value) -> list[Value | None]:
+        return [x or y for x, y in zip(scalars, repeat("channel", channel), strict=True)]
+
     scalars = repeat("scalar", 0)
-    constants = scalars if is_tile else [x or y for x, y in zip(scalars, repeat("channel", p["channel"]), strict=True)]
+    constants = scalars if has_channels else repeat_constants(p["channel"])
     with f.loop(0, p["rows"]) as row:
         source = f.offset(p["block"], row * p["columns"])
         first = row * p["stride"] + p["start"]
         vectors = constants
-        if is_tile:
-            vectors = [x or y for x, y in zip(scalars, repeat("channel", p["channel"] + row), strict=True)]
+        if has_channels:
+            vectors = repeat_constants(p["channel"] + row)
 
         def complete(
             position: Value,
@@ -384,8 +391,8 @@ def compile_epilogue(expression: Expression, is_tile: bool, is_map: bool = False
             result = evaluate(f, expression, value, operands)
             f.store(result, f.offset(p["result"], number), mask)
 
-        (_apply_to_tile if is_tile and not is_map else apply_to_row)(f, p["width"], complete)
-    if is_tile and not is_map and has_extras():
+        (_apply_to_tile if is_tile else apply_to_row)(f, p["width"], complete)
+    if is_tile and has_extras():
         _complete_extras(f, expression, pointers, scalars)
     return compile_function(f)
 
@@ -433,6 +440,6 @@ def _apply_to_tile(f: Function, width: Value, function: Callable[[Value, Value |
 
 
 @functools.cache
-def get_epilogue_address(expression: Expression, is_tile: bool = False, is_map: bool = False) -> int:
-    """Return the address of the code of an epilogue."""
-    return compile_epilogue(expression, is_tile, is_map).address
+def get_epilogue_address(expression: Expression, rows: EpilogueRows) -> int:
+    """Return the address of the code of an epilogue; see `compile_epilogue`."""
+    return compile_epilogue(expression, rows).address

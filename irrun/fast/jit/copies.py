@@ -116,6 +116,6 @@ class RotationKernel(CompiledKernel):
         """
         (layout,) = layouts
         axes = [axis for axis, _ in self._shifts]
-        if not math.prod(layout.shape) or max(axes, default=0) >= len(layout.shape):
+        if not math.prod(layout.shape) or any(axis >= len(layout.shape) for axis in axes):
             raise NoKernelError("the value is empty, or has fewer axes than the rotation")
         return Binding(layout.shape, [_make_row_task(layout, self._shifts)], (0, RESULT))

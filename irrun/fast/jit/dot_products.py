@@ -241,7 +241,7 @@ def use_form(name: str) -> Iterator[None]:
         _forced = previous
 
 
-def get_dot_product(can_saturate: bool = False) -> DotProduct:
+def get_dot_product(can_saturate: bool) -> DotProduct:
     """Return the best form for this processor.
 
     Args:

@@ -42,7 +42,7 @@ def compile_group_normalization() -> Kernel:
         def load(position: Value, mask: Value | None, source: Value = source) -> Value:
             return f.load(f.offset(source, position), f.vector, mask)
 
-        mean, factor = standardize_row(f, length, load)
+        mean, factor = standardize_row(f, length, load, is_scaled=True, is_inside=True)
         number = f.emit("i64", f"srem i64 {group}, {p['groups']}") * p["channels"]
         with f.loop(0, p["channels"]) as channel:
             start = channel * p["plane"]

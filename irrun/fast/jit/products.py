@@ -259,7 +259,7 @@ class Product:
         for i, (first, last) in enumerate(blocks):
             table = make_base(2).move(8 * i * len(sizes))
             addresses = (make_base(0).move(4 * first * inner), get_address(self.weights), SCRATCH)
-            places = (make_base(1).move(4 * first * columns), table, get_epilogue_address(expression))
+            places = (make_base(1).move(4 * first * columns), table, get_epilogue_address(expression, "any"))
             for left, right in sections:
                 arguments = (*addresses, *places, last - first, inner, inner, columns, columns, left, right)
                 parts.append([Call(compile_product(), arguments)])
@@ -287,7 +287,8 @@ class Product:
                 addresses = (source, get_address(self.weights), SCRATCH, result, make_base(2))
                 for left, right in sections:
                     numbers = (last - first, inner, stride, columns, distance * columns, left, right)
-                    parts.append([Call(compile_product(), (*addresses, get_epilogue_address(expression), *numbers))])
+                    arguments = (*addresses, get_epilogue_address(expression, "any"), *numbers)
+                    parts.append([Call(compile_product(), arguments)])
         return Task(parts, 4 * get_tile_size())
 
 

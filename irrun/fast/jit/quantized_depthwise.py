@@ -347,7 +347,7 @@ class QuantizedDepthwiseConvolution:
         order = padded.reshape(self.quads, QUAD, height, groups, QUAD).transpose(0, 2, 3, 1, 4)
         self.weights = np.ascontiguousarray(order).reshape(-1)
         self.bias = np.zeros(self.quads * QUAD, np.int32)
-        self.form = get_dot_product()
+        self.form = get_dot_product(can_saturate=False)
         self.bias[:channels] = bias + self.form.offset * filters.sum(axis=(1, 2), dtype=np.int32)
 
     def make_task(self, batch: int, geometry: Geometry, pad: int, expression: Expression) -> Task:

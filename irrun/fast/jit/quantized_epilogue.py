@@ -64,7 +64,7 @@ class _Linear:
     def create(reference: Reference) -> _Linear:
         return _Linear(((reference, np.array(1.0)),), np.array(0.0))
 
-    def add(self, other: _Linear, sign: float = 1.0) -> _Linear:
+    def add(self, other: _Linear, sign: float) -> _Linear:
         coefficients = dict(self.terms)
         for reference, coefficient in other.terms:
             known = coefficients.get(reference)
@@ -186,7 +186,7 @@ def simplify(
     offset: Array,
     rank: int,
     is_coded: bool,
-    axis: int = 1,
+    axis: int,
     added: int | None = None,
 ) -> Epilogue:
     """Return the steps that compute an epilogue from integers.
@@ -208,7 +208,7 @@ def simplify(
     s = _Simplification(len(scale), rank, axis)
     value = _Linear(((("value", 0), scale),), offset)
     if added is not None:
-        value = value.add(_Linear.create(s.add_operand(added)))
+        value = value.add(_Linear.create(s.add_operand(added)), 1.0)
     s.values.append(value)
     variable = 0
     for source in sources:

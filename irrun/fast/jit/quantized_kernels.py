@@ -236,9 +236,8 @@ class QuantizedConvolutionKernel(CompiledKernel):
         self._types = [U8 if has_codes else F32 for has_codes in self._formats]
         #: The number of the variable that holds the correction.
         self._added = None if self._correction is None else len(self._formats)
-        epilogue = simplify(
-            steps, sources, source.step * scales, rest * scales * sums, self._rank, is_coded, added=self._added
-        )
+        step, offset = source.step * scales, rest * scales * sums
+        epilogue = simplify(steps, sources, step, offset, self._rank, is_coded, axis=1, added=self._added)
         self._steps = epilogue.steps
         self._operands = epilogue.operands
         self._bindings: dict[tuple[tuple[int, ...], ...], _BoundConvolution] = {}

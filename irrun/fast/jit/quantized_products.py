@@ -165,7 +165,7 @@ class QuantizedProduct:
         order = padded.reshape(-1, tile, self.inner // 4, 4).transpose(0, 2, 1, 3)
         self.weights = np.ascontiguousarray(order).reshape(-1)
         self.bias = np.zeros(len(padded), np.int32)
-        form = get_dot_product()
+        form = get_dot_product(can_saturate=False)
         self.bias[: self.columns] = bias + form.offset * codes.sum(1, dtype=np.int32)
         self._kernel = _compile_product(form)
 

@@ -176,8 +176,8 @@ def standardize_row(
     f: Function,
     length: Value,
     load: Callable[[Value, Value | None], Value],
-    is_scaled: bool = True,
-    is_inside: bool = True,
+    is_scaled: bool,
+    is_inside: bool,
 ) -> tuple[Value, Value]:
     """Append the mean of a row, and the factor for its deviations.
 

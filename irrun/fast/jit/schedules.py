@@ -97,11 +97,8 @@ class LoopSchedule:
         self._split = split = schedule._first_job
         self._bases, self._offsets = schedule._bases, schedule._offsets
         self.size = len(self._bases)
-        order = np.full(max(varying, default=0) + 1, -1)
-        order[list(varying)] = np.arange(len(varying))
-        columns = np.where(
-            (self._bases >= 0) & (self._bases < len(order)), order[self._bases.clip(0, len(order) - 1)], -1
-        )
+        order = {number: column for column, number in enumerate(varying)}
+        columns = np.array([order.get(base, -1) for base in self._bases.tolist()])
         places = np.flatnonzero(columns >= 0)
         #: For tables and jobs: the positions of varying words, the columns of their addresses, and their offsets.
         self._words = [

@@ -107,12 +107,12 @@ def view_layout(view: Callable[[Array], Any], layout: Layout) -> list[tuple[Layo
         NoKernelError: A view is empty or reversed.
     """
     size = F32.itemsize + sum((d - 1) * s for d, s in zip(layout.shape, layout.strides, strict=True))
-    if not math.prod(layout.shape) or min(layout.strides, default=0) < 0:
+    if not math.prod(layout.shape) or any(stride < 0 for stride in layout.strides):
         raise NoKernelError("a view is empty or reversed")
     data: Array = np.ndarray(layout.shape, F32, np.empty(size, np.uint8), 0, layout.strides)  # is not read
     results = view(data)
     views: Sequence[Array] = results if isinstance(results, (tuple, list)) else (results,)
-    if not all(x.size and min(x.strides, default=0) >= 0 for x in views):
+    if any(not x.size or any(stride < 0 for stride in x.strides) for x in views):
         raise NoKernelError("a view is empty or reversed")
     if not all(np.may_share_memory(x, data) for x in views):
         return None

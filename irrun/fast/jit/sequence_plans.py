@@ -106,8 +106,8 @@ class Plan:
         bindings: The kernels; they keep their constants in memory.
     """
 
-    arena_size: int = 0
-    reads_views: bool = True
+    arena_size: int = field(init=False)
+    reads_views: bool = field(init=False)
     results: list[Shape] = field(default_factory=list)
     outputs: list[tuple[int, int, Layout]] = field(default_factory=list)
     schedules: dict[int, Schedule] = field(default_factory=dict)

@@ -107,7 +107,7 @@ def _create_rotation(site: CallSite, shapes: Shapes) -> RotationKernel:
         raise NoKernelError(f"NumPy is as fast for fewer than {MIN_ROTATED_SIZE:,} elements")
     numbers = [int(axis) % len(shape) for axis in axes.reshape(-1)]
     shifts = [int(n) for n in np.broadcast_to(shift.reshape(-1), len(numbers))]
-    if len(shape) - 1 in numbers or len(set(numbers)) < len(numbers) or max(map(abs, shifts), default=0) > MAX_SHIFT:
+    if len(shape) - 1 in numbers or len(set(numbers)) < len(numbers) or any(abs(n) > MAX_SHIFT for n in shifts):
         raise NoKernelError("only along different axes before the last one, by shifts of 32 bits")
     return RotationKernel(dict(zip(numbers, shifts, strict=True)))
 

@@ -153,7 +153,7 @@ class SmallMapConvolution:
         row_tiles = -(-self.out_channels // CHANNELS)
         part_count = max(1, min(MAX_PARTS, batch * self.out_channels * inner * plane // MIN_PART_WORK))
         copy_count = max(1, min(MAX_COPIES, inner * plane // MIN_COPIED_SIZE))
-        places = (SCRATCH, make_base(1), make_base(2), get_epilogue_address(expression, True, True))
+        places = (SCRATCH, make_base(1), make_base(2), get_epilogue_address(expression, "whole channels"))
         stages: list[list[list[Call]]] = [[], []]
         parts = []
         for image in range(batch):

@@ -113,7 +113,8 @@ def bind_products(
             table = make_base(3).move(8 * len(offsets) * max(1, len(operand_steps)))
             places = (left.move(4 * first * layout.row_stride), panel, SCRATCH, result, table)
             sizes = (min(height, rows - first), inner, layout.row_stride, columns, columns, 0, columns)
-            blocks.append([*packing, Call(compile_product(), (*places, get_epilogue_address(expression), *sizes))])
+            epilogue = get_epilogue_address(expression, "any")
+            blocks.append([*packing, Call(compile_product(), (*places, epilogue, *sizes))])
             offsets.append([_locate(index, steps) + first * step for steps, step in operand_steps] or [0])
     count = max(1, min(part_count, len(blocks)))
     bounds = [len(blocks) * i // count for i in range(count + 1)]

@@ -201,7 +201,7 @@ class WinogradConvolution:
         weights = self.weights[index % self.groups]
         sizes = ((self.size + 2) ** 2, count, self.in_channels, data_stride, data_step, first, first + width)
         layout = plan.describe_result(block, math.prod(plan.geometry.output), index * self.out_channels)
-        places = (products, SCRATCH, planes, make_base(1), make_base(2), get_epilogue_address(expression))
+        places = (products, SCRATCH, planes, make_base(1), make_base(2), get_epilogue_address(expression, "any"))
         return [
             Call(compile_products(), (data, get_address(weights), products, *sizes, weights.shape[1], stride, step)),
             Call(compile_result_transform(self.size), (*places, first, last, stride, step, *layout)),
