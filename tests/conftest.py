@@ -16,6 +16,10 @@ from skips import count_reasons, describe_skips
 # Compiled kernels round differently. Tests that compare bits run without them, unless the variable is set.
 os.environ.setdefault("IRRUN_JIT", "off")
 
+# Without compiled modules, each process that a test starts would compile all of irrun, and each run all tests.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    sys.dont_write_bytecode = False
+
 # Shells start background jobs with interrupts ignored, which programs that tests start would inherit.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -49,7 +49,8 @@ def run_case(type: str, since: int, case: Case) -> None:
 
     The first oracle is OpenVINO's reference implementation, the second one its CPU plugin in f32. One that does not
     support the configuration is ignored, and one that differs from irrun must have a fault of the case on this
-    processor. At least one must agree with irrun, unless the case has expected outputs.
+    processor. At least one must agree with irrun, unless the case has expected outputs. One with a fault runs only
+    if nothing has confirmed the outputs yet.
 
     Raises:
         AssertionError: Outputs differ in number, type, shape or value, or nothing confirms them.
@@ -69,6 +70,8 @@ def run_case(type: str, since: int, case: Case) -> None:
         confirmed.append("the expected outputs")
     for oracle, name in ORACLES.items() if case.is_readable else ():
         faults = find_faults(case.faults, oracle)
+        if faults and confirmed:
+            continue  # neither agreement nor a difference would change the outcome
         if any(fault.is_unsafe for fault in faults):
             remarks.append(f"{name} is not run: {faults[0].title}")
             continue
@@ -203,6 +206,8 @@ def compare_outputs(
         same_type = ElementType.of(a.dtype) == ElementType.of(b.dtype)
         assert same_type, f"{where}: found type {a.dtype}, expected {b.dtype}"
         assert a.shape == b.shape, f"{where}: found shape {a.shape}, expected {b.shape}"
+        if a.dtype != object and a.tobytes() == b.tobytes():
+            continue
         if is_float(a.dtype):
             rtol, atol = case.tolerance or get_default_tolerance(a.dtype)
             x, y = upcast(a), upcast(b)
