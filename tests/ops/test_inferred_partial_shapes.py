@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +54,21 @@ DETECTION = {
     "normalized": "true",
 }
 CLUSTERED = {"width": "1,2,3", "height": "1,2,3", "offset": "0.5"}
+#: Attributes of PriorBox, and the number of boxes of a cell.
+PRIOR_BOXES: list[tuple[dict[str, str], int]] = [
+    ({"min_size": "8,9"}, 2),
+    ({"min_size": "8,9", "max_size": "20"}, 3),
+    ({"min_size": "8,9", "aspect_ratio": "2,3"}, 6),
+    ({"min_size": "8,9", "aspect_ratio": "2,3", "flip": "true"}, 10),
+    ({"min_size": "8,9", "aspect_ratio": "1,2,2,0.5", "flip": "true"}, 6),
+    ({"min_size": "8,9", "aspect_ratio": "2,2.0000001", "flip": "false"}, 4),
+    ({"min_size": "8,9", "aspect_ratio": "2,2.00001", "flip": "false"}, 6),
+    ({"min_size": "8,9", "max_size": "20", "aspect_ratio": "2,3", "scale_all_sizes": "false"}, 4),
+    ({"fixed_size": "8,9", "density": "1,1", "aspect_ratio": "2"}, 4),
+    ({"fixed_size": "8,9", "density": "2,3", "aspect_ratio": "2"}, 4 + 2 * 3 + 2 * 8),
+    ({"fixed_size": "8,9", "density": "2,3", "fixed_ratio": "1,2,3"}, 2 + 3 * 3 + 3 * 8),
+    ({"fixed_size": "8", "density": "2", "min_size": "8,9,10", "scale_all_sizes": "false"}, 4),
+]
 SEQUENCE = {"hidden_size": "4", "direction": "forward"}
 SCALES = {
     "mode": "nearest",
@@ -784,6 +800,47 @@ def test_shapes_follow_from_partial_shapes(
     name: str, inputs: list[Any], attributes: dict[str, str], expected: list[str | None]
 ) -> None:
     assert infer(OPERATIONS[name], inputs, attributes, len(expected)) == expected
+
+
+def test_priors_with_aspect_ratios_of_zero_are_refused() -> None:
+    attributes = {"offset": "0.5", "min_size": "8", "aspect_ratio": "0", "flip": "true"}
+    with pytest.raises(ValueError, match="an aspect ratio is 0, expected a positive number"):
+        infer(OPERATIONS["PriorBox-8"], [i64(4, 5), (2,)], attributes, 1)
+
+
+@pytest.mark.parametrize(("attributes", "count"), PRIOR_BOXES)
+def test_priors_of_kernels_are_as_many(attributes: dict[str, str], count: int) -> None:
+    operation = OPERATIONS["PriorBox-8"]
+    assert operation.kernel(i64(4, 5), i64(40, 50), **operation.bind({**attributes, "offset": "0.5"})).shape == (
+        2,
+        80 * count,
+    )
+
+
+def test_facts_are_equal_if_all_of_them_are() -> None:
+    constant = make_constant([1, 2])
+    facts = [
+        make_value(known)
+        for known in (None, (2,), (-1,), i64(1, 2), i64(1, 3), Bounds([1, 2], [1, 4]), Bounds([1, 2], [1, 5]))
+    ]
+    facts += [Value.of_constant(constant), Value.of_constant(make_constant([1, 2]))]
+    for i, first in enumerate(facts):
+        for j, second in enumerate(facts):
+            assert first is not None
+            assert second is not None
+            assert first.equals(second) == (i == j)
+    assert Value.of_constant(constant).equals(Value.of_constant(constant))
+    for known in ((2,), i64(1, 2), Bounds([1, 2], [1, 4])):
+        first, second = make_value(known), make_value(known)
+        assert first is not None
+        assert second is not None
+        assert first.equals(second)
+
+
+def make_constant(values: list[int]) -> Any:
+    """Return a constant that is read when its value is needed."""
+    array = i64(*values)
+    return SimpleNamespace(shape=array.shape, data=array.tobytes(), to_array=lambda: array)
 
 
 def test_unknown_rules_are_reported_with_the_closest_name() -> None:

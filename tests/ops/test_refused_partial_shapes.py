@@ -110,6 +110,10 @@ CASES: list[tuple[str, list[Any], dict[str, str], str]] = [
         {"causal": "false"},
         "query [2,3,4], key [3,5,4] and value [2,5,4] cannot be broadcast to each other",
     ),
+    ("Gather-8", [(2, 3), (2, 3, 4), i64(1)], {"batch_dims": "2"}, "batch_dims is 2, expected at most the axis 1"),
+    ("Broadcast-1", [(3, 2), i64(2, 3, 4)], {"mode": "pdpd", "axis": "1"}, "cannot be broadcast to [2,3,4] at axis 1"),
+    ("Broadcast-1", [(3, 4), i64(2, 3, 4)], {"mode": "pdpd", "axis": "2"}, "cannot be broadcast to [2,3,4] at axis 2"),
+    ("Broadcast-1", [(2, 3, 4), i64(3, 4)], {"mode": "pdpd", "axis": "-1"}, "cannot be broadcast to [3,4] at axis -1"),
     (
         "VLSDPA-ie_internal_opset",
         [(7, 2, 8), (7, 2, 8), (7, 2, 8), (3,)],

@@ -20,6 +20,8 @@ from irrun.ops.detection.proposal import (
     proposal_4,
 )
 from irrun.ops.detection.psroi import psroi_pooling_1
+from irrun.ops.internal.variable_length_attention import vlsdpa
+from irrun.ops.type import string_tensor_unpack_15
 
 F32 = np.float32
 U1 = ELEMENT_TYPES["u1"].dtype
@@ -99,3 +101,20 @@ def test_only_filters_of_binary_convolution_are_bits():
         assert result.item() == 2
     with pytest.raises(InputError, match=r"^input 0 is u1, expected a numeric type$"):
         binary_convolution_1(filters, filters, mode="xnor-popcount", pad_value=0.0, **attributes)
+
+
+def test_attention_of_sequences_needs_tokens():
+    x = np.ones((4, 8), F32)
+    assert vlsdpa(x, x, x, np.array([0, 4])).shape == (4, 8)
+    with pytest.raises(InputError, match=r"^query has shape \[8\], expected \[..., tokens, size\]$"):
+        vlsdpa(x[0], x, x, np.array([0, 4]))
+    for query, key, value in ((x, x[0], x), (x, x, x[0])):
+        with pytest.raises(InputError, match=r"^query has shape \[4, 8\], expected \[..., tokens, size\]$"):
+            vlsdpa(query, key, value, np.array([0, 4]))
+
+
+def test_surrogates_that_are_no_bytes_have_no_utf8():
+    begins, ends, text = string_tensor_unpack_15(np.array(["a\udcff", "\udc80"], object))
+    assert (begins.tolist(), ends.tolist(), text.tolist()) == ([0, 2], [2, 3], [97, 255, 128])
+    with pytest.raises(InputError, match=r"^a string has the surrogate U\+D800, which UTF-8 cannot represent$"):
+        string_tensor_unpack_15(np.array(["a", "b\ud800"], object))

@@ -7,7 +7,7 @@ import openvino
 from openvino import opset15
 from openvino_tokenizers import _get_factory
 
-__all__ = ["Oracle"]
+__all__ = ["Oracle", "make_node"]
 
 _factory = _get_factory("opset15")
 _core = openvino.Core()
@@ -15,6 +15,11 @@ _core = openvino.Core()
 
 def _to_type(dtype):
     return openvino.Type.string if dtype.kind == "O" else openvino.Type(dtype)
+
+
+def make_node(operation_type, inputs, attributes):
+    """Return the node of an operation with constant inputs."""
+    return _factory.create(operation_type, [opset15.constant(x).output(0) for x in inputs], attributes)
 
 
 class Oracle:

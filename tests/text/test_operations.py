@@ -295,6 +295,46 @@ def test_segments_are_combined_and_numbered():
     ]
 
 
+def make_rows(*rows):
+    """Return rows of numbers as three inputs."""
+    bounds = np.cumsum([0, *map(len, rows)])
+    return [i32(*bounds[:-1]), i32(*bounds[1:]), i32(*(n for row in rows for n in row))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({2: to_u8("middle")}, "the side is b'middle', expected left or right"),
+        ({3: to_u8("both")}, "the mode is b'both', expected only_first, only_second or longest_first"),
+        ({1: i32(-1)}, "the largest number of elements is -1"),
+    ],
+)
+def test_rows_are_shortened_in_known_ways(changes, message):
+    inputs = {0: make_rows([1, 2], [3]), 1: i32(2), 2: to_u8("left"), 3: to_u8("only_first")} | changes
+    with pytest.raises(InputError, match=message):
+        run("Truncate", *inputs[0], *inputs[0], *[inputs[i] for i in (1, 2, 3)])
+
+
+def test_pairs_of_rows_have_the_same_number():
+    pair = [*make_rows([1, 2], [3]), *make_rows([4])]
+    with pytest.raises(InputError, match="2 rows cannot be paired with 1 rows"):
+        run("Truncate", *pair, i32(2), to_u8("left"), to_u8("longest_first"))
+
+
+def test_combined_segments_have_one_row_or_the_same_number():
+    with pytest.raises(InputError, match=r"the ragged tensors have \[2, 3\] rows, expected 3 or 1"):
+        run("CombineSegments", *make_rows([1], [2]), *make_rows([3], [4], [5]), i32(0, 1))
+    begins, ends, data, *_ = run("CombineSegments", *make_rows([1]), *make_rows([3], [4], [5]), i32(0, 1))
+    assert [data[a:b].tolist() for a, b in zip(begins, ends, strict=True)] == [[1, 3], [1, 4], [1, 5]]
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (0, 1)])
+def test_bounds_of_the_vocabulary_have_the_same_number(sizes):
+    begins, ends = (np.zeros(n, np.int32) for n in sizes)
+    with pytest.raises(InputError, match=r"the vocabulary has shapes .* expected equal ones"):
+        run("VocabDecoder", np.zeros((1, 1), np.int32), begins, ends, to_u8("ab"))
+
+
 def test_rows_are_padded():
     rows = [i32(0, 2, 2), i32(2, 2, 5), i32(1, 2, 3, 4, 5), np.array(2, np.int32), np.array(9, np.int32)]
     dense, mask = run("RaggedToDense", *rows)

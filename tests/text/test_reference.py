@@ -14,9 +14,10 @@ import pytest
 pytest.importorskip("regex")
 pytest.importorskip("openvino_tokenizers")
 
+from irrun.ops._support import registry
 from text.generators import make_ragged, make_strings
-from text.oracle import Oracle
-from text.strings import from_strings, run, to_strings, to_u8
+from text.oracle import Oracle, make_node
+from text.strings import from_strings, run, to_ragged, to_strings, to_u8
 
 COUNT = int(os.environ.get("IRRUN_TEXT_INPUTS", "8"))
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -350,3 +351,35 @@ def test_ragged_tensor_pack(random):
     for _ in range(COUNT // 4):
         data = random.integers(0, 9, (10, 2)).astype(np.float32)
         compare("RaggedTensorPack", [*make_ragged(random, 4, 10, True), data])
+
+
+#: Operation -> inputs, and the attributes that it needs.
+SMALLEST_CALLS = {
+    "BPETokenizer": ([*to_ragged(["a"]), *to_strings("a", "b", "ab"), *to_strings("a b")], {}),
+    "CaseFold": (to_strings("a"), {}),
+    "CharsMapNormalization": (to_strings("a"), {"normalization_form": "nfc"}),
+    "NormalizeUnicode": (to_strings("a"), {}),
+    "RaggedToDense": (
+        [*np.array([[0], [1]], np.int32), np.array([7], np.int32), np.array(3, np.int32), np.array(0, np.int32)],
+        {},
+    ),
+    "RegexNormalization": ([*to_strings("a"), to_u8("a"), to_u8("b")], {}),
+    "RegexSplit": ([*to_ragged(["a"]), to_u8("a")], {}),
+    "StringTensorPack": (to_strings("a"), {}),
+    "StringTensorUnpack": ([np.array([1, 0, 4, 7], np.int32).view(np.uint8)], {}),
+    "UTF8Validate": (to_strings("a"), {}),
+    "UnigramTokenizer": ([*to_ragged(["a"]), *to_strings("a", "b"), np.array([1, 2], np.float32)], {}),
+    "VocabDecoder": ([np.zeros((1, 1), np.int32), *to_strings("a", "b")], {}),
+    "WordpieceTokenizer": ([*to_ragged(["a"]), *to_strings("a", "b"), np.array(0, np.int32)], {}),
+    "StringToHashBucket": (to_strings("a"), {"num_buckets": 7}),
+}
+
+
+@pytest.mark.parametrize("operation_type", SMALLEST_CALLS)
+def test_defaults_of_attributes_are_those_of_the_reference(operation_type):
+    """Attributes that are omitted have the values that the reference gives them."""
+    inputs, required = SMALLEST_CALLS[operation_type]
+    run(operation_type, *inputs, **required)
+    operation = registry.find(operation_type, "extension")
+    found = {attribute.name: attribute.default for attribute in operation.attributes if not attribute.required}
+    assert found | required == make_node(operation_type, inputs, required).get_attributes()

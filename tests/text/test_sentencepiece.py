@@ -104,3 +104,16 @@ def test_hostile_inputs_are_refused():
     model = make_model(bos_id=-1)
     with pytest.raises(InputError, match="has no token for the begin of a sentence"):
         run("SentencepieceTokenizer", model, *to_strings("a"), add_bos=True)
+
+
+def test_strings_and_ids_of_special_tokens_are_checked():
+    with pytest.raises(InputError, match="the strings are int32, expected strings"):
+        run("SentencepieceTokenizer", make_model(), np.zeros(2, np.int32))
+    texts, tokens = to_strings("a"), to_strings("<x>", "<y>")
+    for ids in (np.zeros(2, np.float32), np.zeros(3, np.int32), np.zeros(1, np.int32)):
+        with pytest.raises(InputError, match=r"the ids are .*, expected integers for 2 tokens"):
+            run("SentencepieceTokenizer", make_model(), *texts, *tokens, ids)
+    strings = np.array(["a"], object)
+    expected = run("SentencepieceTokenizer", make_model(), *texts)
+    for found, same in zip(run("SentencepieceTokenizer", make_model(), strings), expected, strict=True):
+        assert found.tolist() == same.tolist()

@@ -5,11 +5,21 @@ Boxes are arrays [n, 4] of corners (x_min, y_min, x_max, y_max) unless stated ot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from irrun.errors import InputError
 from irrun.ops._support.numerics import Array
 
-__all__ = ["apply_deltas", "clip_to_unit", "compute_areas", "compute_overlaps", "compute_rotated_overlaps"]
+__all__ = [
+    "apply_deltas",
+    "clip_to_unit",
+    "compute_areas",
+    "compute_overlaps",
+    "compute_rotated_overlaps",
+    "count_prior_boxes",
+]
 
 
 def compute_areas(boxes: Array, offset: float = 0.0) -> Array:
@@ -174,3 +184,40 @@ def _is_inside(points: Array, rectangle: Array, edges: Array) -> Array:
         & (along <= (side * side).sum(axis=-1)[:, None])
         & (across <= (other_side * other_side).sum(axis=-1)[:, None])
     )
+
+
+def count_prior_boxes(
+    *,
+    aspect_ratio: Sequence[float],
+    min_size: Sequence[float],
+    max_size: Sequence[float],
+    fixed_size: Sequence[float],
+    fixed_ratio: Sequence[float],
+    density: Sequence[float],
+    flip: bool,
+    scale_all_sizes: bool,
+) -> int:
+    """Return the number of boxes of PriorBox per cell by the formula of the reference implementation.
+
+    The arguments are attributes of PriorBox.
+
+    Raises:
+        InputError: An aspect ratio is not positive.
+    """
+    for ratio in (*aspect_ratio, *fixed_ratio):
+        if not ratio > 0:
+            raise InputError(f"an aspect ratio is {ratio:g}, expected a positive number")
+    unique = {np.float32(1)}
+    for ratio in np.array(list(aspect_ratio), np.float32).tolist():
+        unique.add(np.float32(np.round(ratio * 1e6) / 1e6))
+        if flip:
+            unique.add(np.float32(np.round(1 / ratio * 1e6) / 1e6))
+    if fixed_size:
+        count = len(unique) * len(fixed_size)
+    elif scale_all_sizes:
+        count = len(unique) * len(min_size) + len(max_size)
+    else:
+        count = len(unique) + len(min_size) - 1
+    for size_density in density:
+        count += (len(fixed_ratio) or len(unique)) * (int(size_density) ** 2 - 1)
+    return count

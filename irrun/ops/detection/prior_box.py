@@ -9,6 +9,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.boxes import count_prior_boxes
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 
@@ -75,11 +76,17 @@ def prior_box_1(
     image_height, image_width = _read_size(image_size, "image_size")
     if fixed_size and len(density) < len(fixed_size):
         raise InputError(f"density has {len(density)} values, expected one for each of {len(fixed_size)} fixed sizes")
-    for ratio in (*aspect_ratio, *fixed_ratio):
-        if not ratio > 0:
-            raise InputError(f"an aspect ratio is {ratio:g}, expected a positive number")
 
-    per_cell = _count_priors(aspect_ratio, min_size, max_size, fixed_size, fixed_ratio, density, flip, scale_all_sizes)
+    per_cell = count_prior_boxes(
+        aspect_ratio=aspect_ratio,
+        min_size=min_size,
+        max_size=max_size,
+        fixed_size=fixed_size,
+        fixed_ratio=fixed_ratio,
+        density=density,
+        flip=flip,
+        scale_all_sizes=scale_all_sizes,
+    )
     check_allocation((2, 4, height, width, max(per_cell, 1)), np.dtype(F32))
     sizes, distance = np.array(min_size, F32), F32(step)
     if not scale_all_sizes:  # as in MXNet, relative to the height of the image
@@ -267,30 +274,3 @@ def _apply_ratios(size: np.float32, ratios: Array) -> Array:
     """Return half of the widths and heights of boxes with the area of a square of `size`, one per aspect ratio."""
     root = np.sqrt(ratios)
     return np.stack([size * F32(0.5) * root, size * F32(0.5) / root], axis=-1)
-
-
-def _count_priors(
-    aspect_ratio: Sequence[float],
-    min_size: Sequence[float],
-    max_size: Sequence[float],
-    fixed_size: Sequence[float],
-    fixed_ratio: Sequence[float],
-    density: Sequence[float],
-    flip: bool,
-    scale_all_sizes: bool,
-) -> int:
-    """Return the number of boxes per cell by the formula of the reference implementation."""
-    unique = {F32(1)}
-    for ratio in np.array(list(aspect_ratio), F32):
-        unique.add(F32(np.round(float(ratio) * 1e6) / 1e6))
-        if flip:
-            unique.add(F32(np.round(1 / float(ratio) * 1e6) / 1e6))
-    if fixed_size:
-        count = len(unique) * len(fixed_size)
-    elif scale_all_sizes:
-        count = len(unique) * len(min_size) + len(max_size)
-    else:
-        count = len(unique) + len(min_size) - 1
-    for size_density in density:
-        count += (len(fixed_ratio) or len(unique)) * (int(size_density) ** 2 - 1)
-    return count

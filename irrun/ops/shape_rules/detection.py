@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from irrun.ops._support.boxes import count_prior_boxes
 from irrun.ops.shape_rules.axes import (
     check_rank,
     check_scalar,
@@ -274,7 +275,8 @@ def infer_clustered_prior_boxes(inputs: Inputs) -> Shapes:
 @rule
 def infer_prior_boxes(inputs: Inputs) -> Shapes:
     """Return [2, 4 * boxes]."""
-    return _infer_prior_boxes(inputs, _count_prior_boxes(inputs))
+    names = ("aspect_ratio", "min_size", "max_size", "fixed_size", "fixed_ratio", "density", "flip", "scale_all_sizes")
+    return _infer_prior_boxes(inputs, count_prior_boxes(**{name: inputs[name] for name in names}))
 
 
 def _infer_prior_boxes(inputs: Inputs, count: int) -> Shapes:
@@ -282,27 +284,6 @@ def _infer_prior_boxes(inputs: Inputs, count: int) -> Shapes:
     if size is None or len(size) != 2:
         return [PartialShape([2, UNBOUNDED])]
     return [PartialShape([2, multiply(multiply(size[0], size[1]), 4 * count)])]
-
-
-def _count_prior_boxes(inputs: Inputs) -> int:
-    """Return the number of prior boxes at each place."""
-    ratios = {1.0}
-    for ratio in inputs["aspect_ratio"]:
-        if not any(abs(ratio - other) < 1e-6 for other in ratios):
-            ratios.add(ratio)
-            if inputs["flip"]:
-                ratios.add(1 / ratio)
-    ratios_count = len(ratios)
-    fixed = inputs["fixed_size"]
-    total = ratios_count * len(inputs["min_size"]) + len(inputs["max_size"])
-    if inputs["scale_all_sizes"] is False:
-        total = ratios_count + len(inputs["min_size"]) - 1
-    if fixed:
-        total = ratios_count * len(fixed)
-    for density in inputs["density"]:
-        repeated = int(density) ** 2 - 1
-        total += (len(inputs["fixed_ratio"]) if inputs["fixed_ratio"] else ratios_count) * repeated
-    return total
 
 
 @rule

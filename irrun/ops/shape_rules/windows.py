@@ -116,8 +116,6 @@ def _count_windows(
     if auto_pad in ("explicit", "notset"):
         begin = expand_attribute("pads_begin", attributes.get("pads_begin", ()), rank, 0)
         end = expand_attribute("pads_end", attributes.get("pads_end", ()), rank, 0)
-    if len(kernel) != rank:
-        raise ShapeError(f"the kernel has {len(kernel)} axes, expected {rank}")
     counts: list[Dimension] = []
     for size, k, stride, dilation, b, e in zip(spatial, kernel, strides, dilations, begin, end, strict=True):
         if isinstance(size, int) and isinstance(k, int):
