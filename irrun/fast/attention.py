@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -40,19 +41,28 @@ def get_repeated_shape(
     Raises:
         NoKernelError: The instructions do not repeat heads.
     """
-    batch, heads, length, size = data.shape
-    repeated = get_broadcast_shape((batch, heads, 1, length, size), tuple(broadcast_shape.tolist()))
+    pattern = tuple(broadcast_shape.tolist()), tuple(target.tolist())
+    return np.array(_repeat_heads(data.shape, *pattern, special_zero), dtype)
+
+
+@functools.lru_cache(maxsize=16)
+def _repeat_heads(
+    shape: tuple[int, ...], broadcast_shape: tuple[int, ...], target: tuple[int, ...], special_zero: bool
+) -> tuple[int, int, int, int]:
+    """Return the shape of `get_repeated_shape`, which the layers of a decoder share."""
+    batch, heads, length, size = shape
+    repeated = get_broadcast_shape((batch, heads, 1, length, size), broadcast_shape)
     count = repeated[2] if len(repeated) == 5 else 0
     expected = (batch, heads * count, length, size)
     if repeated != (batch, heads, count, length, size) or not math.prod(repeated):
         raise NoKernelError("the heads are not repeated")
-    requested = target.tolist()
+    requested = list(target)
     if special_zero:
         requested = [repeated[i] if n == 0 else n for i, n in enumerate(requested)]
     is_same = len(requested) == 4 and requested.count(-1) <= 1
     if not is_same or any(n not in (-1, e) for n, e in zip(requested, expected, strict=True)):
         raise NoKernelError("the heads are not repeated")
-    return np.array(expected, dtype)
+    return expected
 
 
 def attend_in_groups(

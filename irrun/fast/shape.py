@@ -17,7 +17,24 @@ __all__: list[str] = []
 MAX_COPIED = 1 << 15
 
 
-@specializes("Squeeze-1", "Squeeze-15", "Unsqueeze-1")
+@specializes("Unsqueeze-1")
+def specialize_unsqueeze(site: CallSite) -> SpecializedKernel | None:
+    """Index with new axes, whose positions depend on the rank only."""
+    if site.variable_inputs != (0,):
+        return None
+
+    @Memo
+    def indices(rank: int) -> tuple[Any, ...]:
+        shape = site.call_plain(make_placeholder((2,) * rank)).shape
+        return (*[np.newaxis if n == 1 else slice(None) for n in shape], ...)
+
+    def compute(data: Array) -> Any:
+        return data[indices[data.ndim]]
+
+    return compute
+
+
+@specializes("Squeeze-1", "Squeeze-15")
 def specialize_view(site: CallSite) -> SpecializedKernel | None:
     """Reshape to the shape that the plain kernel returns."""
     if site.variable_inputs != (0,):
