@@ -6,13 +6,16 @@ inputs that are constant are constants of the program, so that the pass sees wha
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from irrun.errors import IrrunError
 from irrun.fast.packing import PackedMemory
@@ -20,6 +23,7 @@ from irrun.fast.specialization import specialize
 from irrun.ir.graph import Layer, Port
 from irrun.ops._support.operation import Operation
 from irrun.ops._support.registry import list_operations
+from irrun.processor import LEVELS
 from irrun.runtime.executor import Executor, RequestState
 from irrun.runtime.passes.specialization import make_site, specialize_instructions
 from irrun.runtime.program import Instruction, Program
@@ -273,6 +277,30 @@ def run_with_threads(function: Callable[..., Any]) -> Any:
             results.append(function())
     assert all(np.array_equal(results[0], other, equal_nan=True) for other in results[1:])
     return results[0]
+
+
+@contextlib.contextmanager
+def use_lanes(lanes: int) -> Iterator[None]:
+    """Compile kernels for vectors of 4 or 8 f32, and with 16 registers, as on processors without AVX-512."""
+    from irrun.fast.jit import compiler
+
+    kept = ("_get_compiler", "_get_team", "_find_core_function")
+
+    def forget_kernels() -> None:
+        for module in [m for key, m in sys.modules.items() if key.startswith("irrun.fast.jit.")]:
+            for name, value in vars(module).items():
+                if name not in kept and hasattr(value, "cache_clear") and not isinstance(value, type):
+                    value.cache_clear()
+
+    forget_kernels()
+    with pytest.MonkeyPatch.context() as patch:
+        own = compiler._get_compiler()
+        wider = LEVELS["x86-64-v4"] - LEVELS["x86-64-v3" if lanes == 8 else "x86-64-v2"]
+        features = frozenset(name for name in own.known if name not in wider and not name.startswith("avx512"))
+        patch.setattr(own, "lanes", lanes)
+        patch.setattr(own, "known", features)
+        yield
+    forget_kernels()
 
 
 def list_sequences(compiled):

@@ -2,15 +2,12 @@
 
 import importlib.util
 import math
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fast.harness import run_with_threads
+from fast.harness import run_with_threads, use_lanes
 from irrun.ops.convolution.forward import group_convolution_1
 
 pytestmark = [
@@ -125,19 +122,23 @@ def test_tiles_cover_all_pixels(count):
     assert len(sizes) <= math.ceil(math.ceil(count / lanes) / vectors) + 1
 
 
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("lanes", [4, 8])
-def test_tiles_of_narrower_vectors_agree(lanes):
-    script = (
-        "from irrun.fast.jit import compiler; from fast import test_jit_convolution as tests;"
-        f"compiler._get_compiler().lanes = {lanes};"
-        "[tests.convolve_case(name) for name in tests.CASES];"
-        "[tests.test_depthwise_rows_agree_with_the_plain_kernel(rows, 1 + rows % 2) for rows in (1, 6, 13, 22)];"
-        "[tests.test_depthwise_rows_of_one_vector_agree_with_the_plain_kernel(n, 1, 3) for n in (1, 3, 4, 7, 8, 9)];"
-        "[tests.test_depthwise_convolutions_of_random_shapes_agree_with_the_plain_kernel(seed) for seed in range(12)]"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
-    assert process.returncode == 0, process.stderr[-2000:]
+def test_tiles_of_narrower_vectors_agree(lanes, name):
+    with use_lanes(lanes):
+        convolve_case(name)
+
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("lanes", [4, 8])
+def test_depthwise_convolutions_with_narrower_vectors_agree(lanes, number):
+    with use_lanes(lanes):
+        test_depthwise_convolutions_of_random_shapes_agree_with_the_plain_kernel(number)
+        if number < 4:
+            test_depthwise_rows_agree_with_the_plain_kernel((1, 6, 13, 22)[number], 1 + number % 2)
+        elif number < 10:
+            columns = (1, 3, 4, 7, 8, 9)[number - 4]
+            test_depthwise_rows_of_one_vector_agree_with_the_plain_kernel(columns, 1, 3)
 
 
 @pytest.mark.parametrize("rows", [1, 6, 7, 8, 13, 21])

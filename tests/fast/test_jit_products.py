@@ -2,14 +2,11 @@
 
 import importlib.util
 import itertools
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from fast.harness import run_with_threads
+from fast.harness import run_with_threads, use_lanes
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),
@@ -51,14 +48,9 @@ def test_products_agree_with_exact_ones(shape):
 
 @pytest.mark.parametrize("lanes", [4, 8])
 def test_products_with_narrower_vectors_agree(lanes):
-    script = (
-        "from irrun.fast.jit import compiler; from fast import test_jit_products as tests;"
-        f"compiler._get_compiler().lanes = {lanes};"
-        "[tests.multiply(shape) for shape in tests.SHAPES]"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
-    assert process.returncode == 0, process.stderr[-2000:]
+    with use_lanes(lanes):
+        for shape in SHAPES:
+            multiply(shape)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -1,0 +1,422 @@
+"""Which forms of instructions, vectors and tiles compiled kernels use, on this and on other processors."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from fast.harness import find_operation, use_lanes
+from irrun.fast.compressed import CompressedWeights
+from irrun.fast.interpolate import Interpolation
+from irrun.fast.jit import compiler, convolution_plan, depthwise, dot_products, host, interpolation
+from irrun.fast.jit.code import Function
+from irrun.fast.jit.compressed import CompressedKernel, RowProducts
+from irrun.fast.jit.compressed_codes import WeightAddresses, supports
+from irrun.fast.jit.convolution_plan import Geometry, Plan
+from irrun.fast.jit.expressions import Expression
+from irrun.fast.specialization import CallSite
+
+pytestmark = pytest.mark.usefixtures("own_kernel_cache")
+
+F32 = np.dtype(np.float32)
+UNIT, NONE = (1, 1), (0, 0)
+
+
+# Dot products
+
+
+@pytest.fixture
+def processor(monkeypatch):
+    """Return a function that sets the features of the processor, and the forms that LLVM accepts."""
+
+    def describe(lanes, *features, accepts=("_Vnni", "_Neon", "_Pairs")):
+        monkeypatch.setattr(dot_products, "get_lanes", lambda: lanes)
+        monkeypatch.setattr(dot_products, "has_feature", features.__contains__)
+        monkeypatch.setattr(dot_products, "_is_accepted", lambda form: type(form).__name__ in accepts)
+        for name in ("_find_vnni", "_find_neon", "_find_pairs"):
+            monkeypatch.setattr(dot_products, name, getattr(dot_products, name).__wrapped__)
+
+    with monkeypatch.context():
+        yield describe
+
+
+@pytest.mark.parametrize(
+    ("lanes", "features", "accepts", "names"),
+    [
+        # the form of any weights, and of weights for which pairs may saturate
+        (16, ["avx512vnni", "avx512bw"], ["_Vnni", "_Pairs"], ["_Vnni", "_Vnni"]),
+        (16, ["avx512bw"], ["_Vnni", "_Pairs"], ["DotProduct", "_Pairs"]),
+        (16, ["avx512vnni", "avx512bw"], ["_Pairs"], ["DotProduct", "_Pairs"]),
+        (16, ["avxvnni", "avx2"], ["_Vnni", "_Pairs"], ["DotProduct", "DotProduct"]),
+        (16, ["avx512bw"], ["_Vnni"], ["DotProduct", "DotProduct"]),
+        (8, ["avxvnni", "avx2"], ["_Vnni", "_Pairs"], ["_Vnni", "_Vnni"]),
+        (8, ["avx512vnni", "avx2"], ["_Vnni", "_Pairs"], ["DotProduct", "_Pairs"]),
+        (8, ["avx512bw"], ["_Vnni", "_Pairs"], ["DotProduct", "DotProduct"]),
+        (4, ["avxvnni"], ["_Vnni"], ["DotProduct", "DotProduct"]),
+        (4, ["dotprod"], ["_Neon"], ["_Neon", "_Neon"]),
+        (4, ["dotprod"], [], ["DotProduct", "DotProduct"]),
+        (4, [], ["_Neon", "_Pairs", "_Vnni"], ["DotProduct", "DotProduct"]),
+    ],
+)
+def test_form_of_dot_products_follows_from_the_processor(processor, lanes, features, accepts, names):
+    processor(lanes, *features, accepts=accepts)
+    forms = [dot_products.get_dot_product(can_saturate=saturates) for saturates in (False, True)]
+    assert [type(form).__name__ for form in forms] == names
+    with dot_products.use_form("portable"):
+        assert dot_products.get_dot_product(can_saturate=True) is dot_products.PORTABLE
+    with dot_products.use_form("pairs"):
+        assert type(dot_products.get_dot_product(can_saturate=True)).__name__ in ("_Pairs", "DotProduct")
+        assert dot_products.get_dot_product(can_saturate=False) is dot_products.PORTABLE
+    assert dot_products.get_dot_product(can_saturate=False).name == forms[0].name
+
+
+# The processor
+
+
+@pytest.fixture
+def binding(tmp_path, monkeypatch):
+    """Return the folder of an installed library with a file of code and one of Python."""
+    folder = tmp_path / "binding"
+    (folder / "folder").mkdir(parents=True)
+    (folder / "code.py").write_text("")
+    (folder / "library.so").write_text("code")
+    spec = type("Spec", (), {"origin": str(tmp_path / "__init__.py")})
+    monkeypatch.setattr(host.importlib.util, "find_spec", lambda name: spec)
+    return folder
+
+
+def test_processor_is_described_by_files_of_the_library(binding, monkeypatch):
+    status = os.stat(binding / "library.so")
+    assert host._find_library() == [(str(binding / "library.so"), 4, status.st_mtime_ns)]
+    monkeypatch.setattr(host, "_read_processor", lambda: ["flags: new"])
+    first = host._make_name()
+    assert first is not None
+    (binding / "library.so").write_text("other code")
+    assert host._make_name() not in (None, first)
+    (binding / "library.so").unlink()
+    assert host._find_library() is None
+    assert host._make_name() is None
+
+
+def test_processors_without_a_description_have_no_name(binding, monkeypatch):
+    monkeypatch.setattr(host, "_read_processor", lambda: None)
+    assert host._make_name() is None
+    monkeypatch.setattr(host, "_read_processor", lambda: ["flags: new"])
+    for spec in (None, type("Spec", (), {"origin": None})):
+        monkeypatch.setattr(host.importlib.util, "find_spec", lambda name, spec=spec: spec)
+        assert host._find_library() is None
+        assert host._make_name() is None
+
+
+def test_functions_of_the_c_library_are_found():
+    address = compiler.find_symbol("getpid" if os.name == "posix" else "GetCurrentProcessId")
+    assert ctypes.CFUNCTYPE(ctypes.c_int)(address)() == os.getpid()
+    assert compiler.find_symbol("no_function_of_this_name") == 0
+
+
+def test_code_does_not_depend_on_other_files(tmp_path, monkeypatch):
+    for name in ("fast/jit/compiler.py", "fast/module.pyc", "fast/text.txt", "fast/__pycache__/compiler.pyc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    monkeypatch.setattr(compiler, "__file__", str(tmp_path / "fast/jit/compiler.py"))
+    describe = compiler._describe_code.__wrapped__
+    before = describe()
+    for name, is_same in (("text.txt", True), ("__pycache__/compiler.pyc", True), ("module.pyc", False)):
+        (tmp_path / "fast" / name).write_text("changed")
+        assert (describe() == before) == is_same
+
+
+def test_kernels_have_no_aliases_where_functions_change(monkeypatch, tmp_path):
+    monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path))
+    made = []
+
+    def make(value):
+        f = Function("nothing", [("x", "ptr")], 4)
+        made.append(value)
+        return compiler.compile_function(f)
+
+    compiler.cache_kernel(make)(1)
+    compiler.cache_kernel(make)(print)
+    assert not list(tmp_path.rglob("*.alias"))
+    assert made == [1, print]
+
+
+# Vectors and tiles
+
+
+@pytest.mark.parametrize(
+    ("lanes", "columns", "expected"),
+    [(16, 8, 8), (16, 9, 16), (16, 100, 16), (8, 4, 4), (8, 5, 8), (4, 1, 4), (4, 2, 4), (4, 4, 4)],
+)
+def test_rows_that_fit_into_half_a_vector_have_shorter_vectors(monkeypatch, lanes, columns, expected):
+    monkeypatch.setattr(depthwise, "get_lanes", lambda: lanes)
+    assert depthwise.choose_lanes(columns) == expected
+
+
+@pytest.mark.parametrize(
+    ("lanes", "kernel", "columns", "has_fast_masks", "has_inner", "is_narrow"),
+    [
+        (16, 3, 100, True, False, False),
+        (16, 3, 16, True, False, True),
+        (8, 3, 17, False, True, False),
+        (8, 5, 17, False, True, False),
+        (8, 6, 17, False, False, False),
+        (8, 3, 16, False, False, False),
+        (8, 3, 8, False, False, True),
+        (4, 3, 9, False, True, False),
+        (4, 3, 8, False, False, False),
+    ],
+)
+def test_depthwise_vectors_are_computed_without_masks_where_these_are_slow(
+    monkeypatch, lanes, kernel, columns, has_fast_masks, has_inner, is_narrow
+):
+    monkeypatch.setattr(depthwise, "get_lanes", lambda: lanes)
+    monkeypatch.setattr(depthwise, "compile_depthwise", lambda layout, expression: layout)
+    geometry = Geometry((9, columns + kernel - 1), (3, kernel), UNIT, UNIT, NONE, NONE)
+    layout = depthwise.DepthwiseConvolution(np.ones((2, 3, kernel), F32))._get_kernel(geometry, Expression())
+    assert (layout.has_fast_masks, layout.has_inner, layout.is_narrow) == (has_fast_masks, has_inner, is_narrow)
+
+
+@pytest.mark.parametrize("fill", [0.0, -1.0])
+@pytest.mark.parametrize("has_masks", [True, False])
+def test_pixels_outside_of_rows_are_replaced_if_they_are_loaded_with_masks_and_not_0(fill, has_masks):
+    f = Function("load", [("line", "ptr"), ("column", "i64"), ("width", "i64")], 4)
+    p = f.parameters
+    loads = depthwise.RowLoads(f, p["column"], p["width"], 3, 1, 1, fill)
+    before = f.get_text().count("select <4 x i1>")
+    assert len(loads.load(p["line"], has_masks)) == 3
+    assert f.get_text().count("select <4 x i1>") - before == (3 if fill and has_masks else 0)
+    assert f.get_text().count("call <4 x float> @llvm.masked.load") == (3 if has_masks else 0)
+
+
+def make_plan(geometry, in_channels, out_channels, images=1):
+    return Plan(geometry, in_channels, out_channels, images)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "geometry", "channels", "is_direct", "packs_pixels"),
+    [
+        # rows of pixels are rows of the result, unless all channels would share the same sets of the cache
+        (16, Geometry((20, 20), UNIT, UNIT, UNIT, NONE, NONE), 8, True, False),
+        (16, Geometry((128, 128), UNIT, UNIT, UNIT, NONE, NONE), 8, False, False),
+        (16, Geometry((128, 128), UNIT, UNIT, UNIT, NONE, NONE), 7, True, False),
+        (16, Geometry((128, 256), UNIT, UNIT, UNIT, NONE, NONE), 8, False, False),
+        (16, Geometry((128, 129), UNIT, UNIT, UNIT, NONE, NONE), 8, True, False),
+        (16, Geometry((20, 20), (1, 3), UNIT, UNIT, NONE, NONE), 8, False, False),
+        (16, Geometry((20, 20), (3, 1), UNIT, UNIT, NONE, NONE), 8, True, False),
+        (16, Geometry((20, 20), (2, 2), (2, 2), UNIT, NONE, NONE), 8, True, False),
+        (16, Geometry((1, 20), (1, 3), UNIT, UNIT, NONE, NONE), 8, True, False),
+        (16, Geometry((1, 20), (1, 3), UNIT, UNIT, (1, 1), (1, 1)), 8, False, False),
+        (16, Geometry((1, 16386), (1, 3), UNIT, UNIT, NONE, NONE), 8, False, False),
+        (8, Geometry((20, 20), UNIT, UNIT, UNIT, NONE, NONE), 8, True, True),
+        (8, Geometry((128, 128), UNIT, UNIT, UNIT, NONE, NONE), 8, False, False),
+        (8, Geometry((128, 128), UNIT, UNIT, UNIT, NONE, NONE), 3, True, True),
+        (8, Geometry((20, 20), UNIT, (2, 2), UNIT, NONE, NONE), 8, True, True),
+        (8, Geometry((20, 20), (3, 1), UNIT, UNIT, NONE, NONE), 8, True, False),
+    ],
+)
+def test_tiles_are_completed_at_once_if_their_rows_are_rows_of_the_result(
+    monkeypatch, lanes, geometry, channels, is_direct, packs_pixels
+):
+    monkeypatch.setattr(convolution_plan, "get_lanes", lambda: lanes)
+    monkeypatch.setattr("irrun.fast.jit.convolution_tiles.get_lanes", lambda: lanes)
+    plan = make_plan(geometry, 4, channels)
+    assert (plan.is_direct, plan.packs_pixels) == (is_direct, packs_pixels)
+
+
+# Compressed weights
+
+
+def make_weights(shape, dtype, scale=None, zero_point=None, groups=1, nibbles=None):
+    codes = np.zeros(shape, dtype)
+    return CompressedWeights(codes, zero_point, scale, groups, nibbles)
+
+
+def spread(*shape, dtype=F32):
+    """Return values of which only the rows are apart by an odd number of bytes."""
+    return np.lib.stride_tricks.as_strided(np.zeros(1000, dtype), shape, (18, 4))
+
+
+@pytest.mark.parametrize(
+    ("weights", "is_supported"),
+    [
+        *((make_weights((5, 96), dtype), True) for dtype in (np.int8, np.uint8, ml_dtypes.int4, ml_dtypes.uint4)),
+        *((make_weights((5, 96), dtype), False) for dtype in (np.int16, np.float32, ml_dtypes.float8_e4m3fn)),
+        (make_weights((5, 90), np.int8), False),
+        (make_weights((5, 96), np.int8, groups=2), True),
+        (make_weights((5, 96), np.int8, groups=4), False),
+        (make_weights((5, 96), np.int8, np.ones((5, 1), F32)), True),
+        (make_weights((5, 96), np.int8, np.ones((5, 3), F32), groups=3), True),
+        (make_weights((5, 96), np.int8, np.ones((1, 1), F32), groups=3), True),
+        (make_weights((5, 96), np.int8, None, np.ones((5, 1), F32)), True),
+        (make_weights((5, 96), np.int8, np.ones((5, 1))), False),
+        (make_weights((5, 96), np.int8, np.ones((1, 1))), False),
+        (make_weights((5, 96), np.int8, None, np.ones((5, 1))), False),
+        (make_weights((5, 96), np.int8, np.ones((5, 3), F32)), False),
+        (make_weights((5, 96), np.int8, np.ones((5, 1), F32), np.ones((5, 2), F32), groups=2), False),
+        (make_weights((5, 96), np.int8, spread(5, 1)), False),
+        (make_weights((5, 96), np.int8, spread(1, 1)), True),
+        (make_weights((5, 96), np.int8, spread(5, 2), groups=2), True),
+    ],
+)
+def test_weights_of_bytes_and_parameters_of_groups_are_supported(monkeypatch, weights, is_supported):
+    monkeypatch.setattr("irrun.fast.jit.compressed_codes.get_lanes", lambda: 16)
+    assert supports(weights) == is_supported
+    turned = CompressedWeights(weights.codes[:, ::-1], weights.zero_point, weights.scale, weights.groups, None)
+    assert not supports(turned)
+
+
+def test_sums_of_rows_are_computed_where_no_table_contains_the_zero_point(monkeypatch):
+    """Tables have 16 elements: the codes of nibbles minus one zero point."""
+    scalar, grouped, nibbles = np.ones((1, 1), F32), np.ones((4, 1), F32), np.zeros((4, 64), np.uint8)
+    bytes_ = make_weights((4, 128), np.uint8, None, scalar)
+    by_tables = make_weights((4, 128), ml_dtypes.uint4, None, scalar, nibbles=nibbles)
+    by_groups = make_weights((4, 128), ml_dtypes.uint4, None, np.ones((4, 2), F32), groups=2, nibbles=nibbles)
+    without = make_weights((4, 128), np.uint8, grouped)
+
+    def list_sizes(*weights):
+        return RowProducts([WeightAddresses(w) for w in weights])._sizes
+
+    is_wide = compiler.get_lanes() == 16
+    assert list_sizes(without) == []
+    assert list_sizes(bytes_) == [128]
+    assert list_sizes(by_tables) == ([] if is_wide else [128])
+    assert list_sizes(by_groups, bytes_, without) == [64, 128]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [np.ones((2, 32)), np.ones((2, 31), F32), np.ones((0, 32), F32), np.ones((), F32), np.ones((2, 32), np.int32)],
+)
+def test_data_of_compressed_products_has_rows_of_f32(data):
+    from irrun.fast.errors import NoKernelError
+
+    kernel = CompressedKernel(make_weights((4, 32), np.int8))
+    assert kernel(np.ones((2, 32), F32)).shape == (2, 4)
+    assert kernel(np.ones(32, F32)).shape == (4,)
+    with pytest.raises(NoKernelError, match=r"^expected f32 of shape \[\.\.\., K\]$"):
+        kernel(data)
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])
+def test_nibbles_are_decoded_by_narrower_vectors(lanes, dtype):
+    """Each weight is multiplied by 1, and all others by 0."""
+    nibbles = np.arange(256, dtype=np.uint8).reshape(4, 64)
+    codes = np.stack([nibbles & 15, nibbles >> 4], axis=-1).reshape(4, 128).view(dtype)
+    unit = np.eye(128, dtype=np.float32)
+    with use_lanes(lanes):
+        for stored in (nibbles, None):
+            weights = CompressedWeights(codes, None, None, 1, stored)
+            assert supports(weights)
+            kernel = CompressedKernel(weights)
+            np.testing.assert_array_equal(kernel(unit).T, weights.decompress())
+            np.testing.assert_array_equal(kernel(unit[5]), weights.decompress()[:, 5])
+
+
+# Interpolation
+
+
+@pytest.mark.parametrize(
+    ("matrix", "taps"),
+    [
+        ([[1, 0, 0], [0, 0, 1]], 1),
+        ([[0.5, 0.5, 0], [0, 0, 1]], 2),
+        ([[2, 0, 0], [0, 0, 1]], 2),
+        ([[0.5, 0, 0.5], [0.25, 0.75, 0]], 2),
+        ([[0.2, 0.3, 0.5], [0, 0, 1]], 0),
+        ([[0, 0, 0], [0, 0, 1]], 0),
+        ([[np.nan, 0, 0], [0, 0, 1]], 0),
+        ([[np.inf, 1, 0], [0, 0, 1]], 0),
+    ],
+)
+def test_results_that_depend_on_at_most_two_elements_have_taps(matrix, taps):
+    matrix = np.array(matrix, np.float32)
+    found = interpolation._find_taps(matrix)
+    if not taps:
+        assert found is None
+        return
+    assert found.indices.shape == found.weights.shape == (taps, 2)
+    assert found.is_copy == (taps == 1)
+    restored = np.zeros_like(matrix)
+    for indices, weights in zip(found.indices, found.weights, strict=True):
+        restored[[0, 1], indices] += weights
+    np.testing.assert_array_equal(restored, matrix)
+
+
+def test_only_axes_that_do_not_change_are_identities():
+    def find(matrix):
+        return interpolation._find_taps(np.array(matrix, np.float32)).is_identity
+
+    assert find(np.eye(3))
+    assert not find(np.eye(3)[:2])
+    assert not find(np.eye(3)[::-1])
+    assert not find(2 * np.eye(3))
+
+
+def make_interpolation(constants, mode="linear_onnx", calculation="sizes"):
+    attributes = {"mode": mode, "shape_calculation_mode": calculation}
+    site = CallSite(find_operation("Interpolate-11"), attributes, constants, (False,) * len(constants), 1)
+    return interpolation.InterpolateKernel(site)
+
+
+def test_interpolations_that_are_not_compiled_are_left_to_numpy(monkeypatch):
+    kernel = make_interpolation((None, None, None))
+    half, identity, three = np.array([[0.5, 0.5]], F32), np.eye(2, dtype=F32), np.array([[0.25, 0.5, 0.25]], F32)
+    monkeypatch.setattr(Interpolation, "combine_axes", lambda self, rows, columns: "NumPy")
+    for rows, columns in ((half, identity), (identity, half), (half, half)):
+        assert kernel.combine_axes(rows, columns).func is interpolation._resize
+    for rows, columns in ((identity, identity), (three, half), (half, three)):
+        assert kernel.combine_axes(rows, columns) == "NumPy"
+    monkeypatch.setattr(interpolation, "MAX_BUFFER_SIZE", 4)
+    assert kernel.combine_axes(half, half).func is interpolation._resize
+    assert kernel.combine_axes(half, np.array([[0.5, 0.5]] * 2, F32)).func is interpolation._resize
+    monkeypatch.setattr(interpolation, "MAX_BUFFER_SIZE", 3)
+    assert kernel.combine_axes(half, np.array([[0.5, 0.5]] * 2, F32)) == "NumPy"
+
+
+SIZES, AXES = np.array([4, 6]), np.array([2, 3])
+
+
+@pytest.mark.parametrize(
+    ("constants", "calculation", "targets"),
+    [
+        ((None, SIZES, AXES), "sizes", [[4, 6], [2, 3]]),
+        ((None, None, AXES), "sizes", [[8, 10], [2, 3]]),
+        ((None, None, AXES - 4), "sizes", [[8, 10], [-2, -1]]),
+        ((None, np.array([1, 1, 4, 6])), "sizes", [[1, 1, 4, 6], None]),
+        ((None, None), "sizes", [[1, 3, 8, 10], None]),
+        ((None, SIZES, None), "sizes", None),
+        ((None, None, None), "sizes", None),
+        ((None, None, AXES), "scales", None),
+        ((None, np.array([2.0, 2.0], F32), AXES), "scales", [[2, 2], [2, 3]]),
+    ],
+)
+def test_interpolations_of_declared_shapes_are_compiled(monkeypatch, constants, calculation, targets):
+    kernel, calls = make_interpolation(constants, calculation=calculation), []
+    monkeypatch.setattr(kernel, "make_resizer", lambda *arguments: calls.append(arguments))
+    kernel.compile_resizer((1, 3, 4, 5), (1, 3, 8, 10))
+    if targets is None:
+        assert calls == []
+        return
+    ((shape, target, axes),) = calls
+    assert shape == (1, 3, 4, 5)
+    assert [target.tolist(), axes if axes is None else axes.tolist()] == targets
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+def test_narrower_vectors_interpolate(lanes):
+    data = np.random.default_rng(0).normal(size=(2, 3, 5, 7)).astype(np.float32)
+    for target in ([10, 14], [4, 6], [5, 20], [9, 7]):
+        constants = (None, np.array(target), AXES)
+        with use_lanes(lanes):
+            result = make_interpolation(constants)(data)
+        site = CallSite(find_operation("Interpolate-11"), make_interpolation(constants).site.attributes, constants,
+                        (False,) * 3, 1)  # fmt: skip
+        np.testing.assert_allclose(result, Interpolation(site)(data), rtol=0, atol=1e-5)
