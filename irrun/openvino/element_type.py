@@ -169,11 +169,11 @@ class Type:
         """Return the NumPy type of tensor data: an integer type for element types unknown to NumPy.
 
         Raises:
-            RuntimeError: The type is dynamic.
+            IndexError: The type is dynamic.
         """
         element_type = self._element_type
         if element_type is None:
-            raise RuntimeError("Unsupported data type: dynamic")
+            raise IndexError("Unsupported data type: dynamic")
         if self._name in _STORAGE:
             return np.dtype(_STORAGE[self._name])
         is_native = element_type.kind in ("boolean", "int", "uint") or self._name in ("f16", "f32", "f64")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.openvino.element_type import to_element_type
+from irrun.openvino.element_type import Type, to_element_type
 from irrun.openvino.exceptions import UserInputError
 from irrun.openvino.node import (
     ConstOutput,
@@ -61,6 +61,9 @@ _DEFAULT_INPUTS: tuple[tuple[str, str, int, Any], ...] = (
     ("swish", "beta", 4, np.float32(1)),
 )
 
+#: The order of inputs that differs from the order of parameters.
+_INPUT_ORDERS = {"BatchNormInference-1": (1, 2, 0, 3, 4)}
+
 #: Parameters that hold a dictionary of attributes.
 _DICT_PARAMETERS = ("attrs", "attributes")
 
@@ -70,10 +73,12 @@ def make_parameter(shape: Any, dtype: Any = np.float32, name: str | None = None)
 
     Args:
         shape: The shape, as a list or what `PartialShape` accepts.
-        dtype: The element type, as a `Type`, a name or a NumPy type.
+        dtype: The element type, as a `Type`, a name or a NumPy type. `int` and `float` are types of 32 bits.
         name: The friendly name.
     """
     node = Node("Parameter", "opset1", name=name)
+    if isinstance(dtype, type) and dtype in (int, float):
+        dtype = Type.i32 if dtype is int else Type.f32
     node._declare(to_element_type(dtype), PartialShape(shape)._to_irrun())
     return node
 
@@ -242,6 +247,8 @@ def _make_factory(
             bound.setdefault("dilations", [1] * len(bound["strides"]))
         if operation.type.startswith("I420to") and sum(value is not None for value in inputs) == 2:
             raise UserInputError(f"Operation {operation.type} must have one plane or three planes, found two")
+        if str(operation) in _INPUT_ORDERS:
+            inputs = [inputs[i] for i in _INPUT_ORDERS[str(operation)]]
         return create_node(operation.type, f"opset{operation.since}", inputs, bound, friendly_name)
 
     factory.__name__ = factory.__qualname__ = name

@@ -99,7 +99,8 @@ def _name_tensors(parts: GraphParts) -> None:
             name = producer.get_friendly_name()
             if len(producer._ports) > 1:
                 name = f"{name}.{source._index}"
-            source._data.names.add(name)
+            output = Output(result, 0)
+            output.set_names(output.names | {name})
 
 
 def _read_layout(node: Node) -> None:

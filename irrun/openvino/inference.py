@@ -94,7 +94,8 @@ def count_outputs(node: NodeData) -> int:
         shape = node._sources[2]._data.shape
         return int(shape[0]) if shape is not None and len(shape) == 1 and isinstance(shape[0], int) else 1
     card = registry.get_card(node._type, node._version)
-    return max(len(card.output_types), len(node._ports), 1)
+    stated = len(card.shape) if isinstance(card.shape, tuple) else 1
+    return max(len(card.output_types), len(node._ports), stated)
 
 
 def find_operation(node: NodeData) -> Operation | None:

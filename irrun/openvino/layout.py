@@ -11,7 +11,7 @@ _SCALAR = "**SCALAR**"
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 #: Names that mean the same dimension.
-_ALIASES = {"BATCH": "N", "CHANNELS": "C", "CHANNEL": "C", "DEPTH": "D", "HEIGHT": "H", "WIDTH": "W"}
+_ALIASES = {"B": "N", "BATCH": "N", "CHANNELS": "C", "CHANNEL": "C", "DEPTH": "D", "HEIGHT": "H", "WIDTH": "W"}
 
 
 class Layout:
@@ -22,11 +22,14 @@ class Layout:
 
     Raises:
         RuntimeError: The text is not a layout.
+        TypeError: The argument is not a text.
     """
 
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, layout: str = "") -> None:
+        if not isinstance(layout, str):
+            raise TypeError(f"Layout(): incompatible constructor arguments. Invoked with: {layout!r}")
         self._is_scalar = layout.strip() == _SCALAR
         text = "" if self._is_scalar else layout.strip()
         names = _split_layout(text) if text else ["..."]
@@ -74,7 +77,7 @@ class Layout:
             RuntimeError: No dimension has that name.
         """
         name = _normalize(dimension_name)
-        if name not in self._names:
+        if name not in self._names or name in ("?", "..."):
             raise RuntimeError(f"{dimension_name} dimension index is not defined")
         position = self._names.index(name)
         if "..." in self._names and position > self._names.index("..."):
@@ -91,7 +94,7 @@ def _split_layout(text: str) -> list[str]:
         if not text.endswith("]"):
             raise RuntimeError(f"Layout is invalid: {text}")
         parts = [part.strip() for part in text[1:-1].split(",")]
-        names = [_check_name(part) for part in parts if part]
+        names = [_check_name(part) for part in (parts if parts[-1] or len(parts) == 1 else parts[:-1])]
     else:
         if text.replace("...", "").count("."):
             raise RuntimeError("Undefined number of dimensions shall have ...")

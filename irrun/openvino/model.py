@@ -14,7 +14,7 @@ from irrun.openvino.element_type import to_element_type, to_type
 from irrun.openvino.errors import translate_errors
 from irrun.openvino.getters import from_getter
 from irrun.openvino.inference import infer_node
-from irrun.openvino.model_ports import ModelPorts, find_node
+from irrun.openvino.model_ports import ModelPorts
 from irrun.openvino.named import Named
 from irrun.openvino.node import ConstOutput, Node, Output, PortData, as_output
 from irrun.openvino.reshaping import reshape_model
@@ -234,19 +234,25 @@ class Model(Named, ModelPorts):
         self._sinks.extend(sinks)
 
     def remove_result(self, result: Node) -> None:
-        """Remove a Result."""
-        self._results.pop(_require(find_node(self._results, result)))
+        """Remove a Result, if the model has it."""
+        self._results = [node for node in self._results if node is not result]
 
     def remove_parameter(self, parameter: Node) -> None:
-        """Remove a Parameter."""
-        self._parameters.pop(_require(find_node(self._parameters, parameter)))
+        """Remove a Parameter, if the model has it."""
+        self._parameters = [node for node in self._parameters if node is not parameter]
 
     def remove_sink(self, sink: Node) -> None:
-        """Remove an Assign."""
-        self._sinks.pop(_require(find_node(self._sinks, sink)))
+        """Remove an Assign, if the model has it."""
+        self._sinks = [node for node in self._sinks if node is not sink]
 
     def replace_parameter(self, parameter_index: int, parameter: Node) -> None:
-        """Replace a Parameter, and connect its consumers to the new one."""
+        """Replace a Parameter, and connect its consumers to the new one.
+
+        Raises:
+            RuntimeError: The model has no Parameter with that number.
+        """
+        if not 0 <= parameter_index < len(self._parameters):
+            raise RuntimeError(f"replace_parameter(): index {parameter_index} is out of range")
         Output(self._parameters[parameter_index], 0).replace(Output(parameter, 0))
         self._parameters[parameter_index] = parameter
 
@@ -384,9 +390,8 @@ def _make_result(value: Any) -> Node:
 
 def _name_tensor(node: Node) -> None:
     """Name the tensor of a Parameter or Result after the node if it has no name."""
-    data = node._get_port(0)
-    if not data.names and not node._ports[0].names:
-        data.names = {node.get_friendly_name()}
+    if not Output(node, 0).names:
+        Output(node, 0).set_names({node.get_friendly_name()})
 
 
 def _copy_node(node: Node, sources: Sequence[Output | None]) -> Node:
@@ -406,9 +411,3 @@ def _copy_node(node: Node, sources: Sequence[Output | None]) -> Node:
 
 def _copy_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {k: _copy_values(v) if isinstance(v, Mapping) else v for k, v in values.items()}
-
-
-def _require(index: int) -> int:
-    if index < 0:
-        raise RuntimeError("the model does not contain the node")
-    return index

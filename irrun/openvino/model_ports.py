@@ -95,30 +95,40 @@ class ModelPorts:
 
     def get_output_op(self, index: int) -> Node:
         """Return the Result of an output."""
-        return self._results[index]
+        return self._results[_check(index)]
 
     def get_output_element_type(self, index: int) -> Type:
         """Return the element type of an output."""
-        return self.outputs[index].element_type
+        return self.outputs[_check(index)].element_type
 
     def get_output_partial_shape(self, index: int) -> PartialShape:
         """Return the shape of an output."""
-        return self.outputs[index].partial_shape
+        return self.outputs[_check(index)].partial_shape
 
     def get_output_shape(self, index: int) -> Shape:
         """Return the static shape of an output."""
-        return self.outputs[index].shape
+        return self.outputs[_check(index)].shape
 
     def get_parameter_index(self, parameter: Node) -> int:
-        """Return the index of a Parameter, or -1."""
+        """Return the index of a Parameter, or -1.
+
+        Raises:
+            TypeError: It is anything else.
+        """
+        _require_type(parameter, "Parameter")
         return find_node(self._parameters, parameter)
 
     def get_result_index(self, value: Any) -> int:
-        """Return the index of the output that a Result or an output of a node belongs to, or -1."""
+        """Return the index of the output that a Result or an output of a node belongs to, or -1.
+
+        Raises:
+            TypeError: It is anything else.
+        """
         if isinstance(value, ConstOutput):
             sources = [result._sources[0] for result in self._results]
             by_source = [i for i, s in enumerate(sources) if s is not None and s._key == value._key]
             return by_source[0] if by_source else find_node(self._results, value._node)
+        _require_type(value, "Result")
         return find_node(self._results, value)
 
     def get_sink_index(self, sink: Any) -> int:
@@ -131,6 +141,19 @@ class ModelPorts:
         if not isinstance(node, Node):
             raise TypeError("Incorrect argument type. Sink node is expected as argument.")
         return find_node(self._sinks, node)
+
+
+def _check(index: int) -> int:
+    """Return the number of an output, which must not be negative."""
+    if index < 0:
+        raise TypeError(f"incompatible function arguments: expected a number of an output. Invoked with: {index}")
+    return index
+
+
+def _require_type(node: Any, node_type: str) -> None:
+    """Raise a TypeError for what is not a node of a type."""
+    if not isinstance(node, Node) or node._type != node_type:
+        raise TypeError(f"incompatible function arguments: expected a {node_type}. Invoked with: {node!r}")
 
 
 def find_node(nodes: Sequence[Node], node: Any) -> int:
@@ -154,8 +177,8 @@ def find_port(ports: Sequence[Any], key: int | str | None, kind: str, call: str)
             if key in port.names:
                 return port
         raise RuntimeError(f"{kind} for tensor name '{key}' is not found.")
-    if not isinstance(key, int):
+    if not isinstance(key, int) or key < 0:
         raise TypeError(f"{call}: incompatible function arguments. Invoked with: {key!r}")
-    if not 0 <= key < len(ports):
+    if key >= len(ports):
         raise IndexError(f"{kind} index {key} is out of range: this->size() is {len(ports)}")
     return ports[key]

@@ -308,7 +308,7 @@ def create_node(
     """
     operation = _find_registered(node_type, version)
     converted = convert_attributes(operation, attributes or {})
-    node = Node(operation.type, version, as_outputs(arguments), converted, name)
+    node = Node(operation.type, _get_version(operation, version), as_outputs(arguments), converted, name)
     needed = sum(not item.optional for item in operation.inputs)
     if len(node._sources) < needed:
         raise RuntimeError(f"{node_type} of {version} needs {needed} inputs, found {len(node._sources)}")
@@ -327,9 +327,15 @@ def make_unconnected_node(node_type: str, version: str) -> Node:
     Raises:
         RuntimeError: The operation does not exist.
     """
-    node = Node(_find_registered(node_type, version).type, version)
+    operation = _find_registered(node_type, version)
+    node = Node(operation.type, _get_version(operation, version))
     node._ports = []
     return node
+
+
+def _get_version(operation: Operation, version: str) -> str:
+    """Return the opset that introduced an operation of a numbered opset."""
+    return f"opset{operation.since}" if operation.opset is None else version
 
 
 def _find_registered(node_type: str, version: str) -> Operation:

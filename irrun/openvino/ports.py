@@ -271,10 +271,8 @@ class ConstOutput(_Port):
 
     def get_names(self) -> set[str]:
         """Return the tensor names."""
-        names = set(self._data.names)
-        if self._node._type == "Result":
-            names |= self._node._ports[0].names
-        return names
+        own = self._node._ports[0].names if self._node._type == "Result" else ()
+        return set(own or self._data.names)
 
     names = from_getter(get_names)
 
@@ -304,21 +302,22 @@ class Output(ConstOutput):
     """An output of a node, which can be edited."""
 
     def set_names(self, names: set[str]) -> None:
-        """Replace the tensor names."""
-        if self._node._type == "Result":
-            self._node._ports[0].names = set()
-        self._data.names = set(names)
+        """Replace the tensor names. The names of a Result are added to the names of its source.
+
+        Raises:
+            TypeError: The names are not a set.
+        """
+        _set_names(self, names)
 
     def add_names(self, names: set[str]) -> None:
-        """Add tensor names."""
-        self._data.names |= set(names)
+        """Add tensor names; see `set_names`."""
+        _add_names(self, names)
 
     def replace(self, replacement: Output) -> None:
         """Connect all inputs of this output to another one, which gets its names too."""
         for target in self.get_target_inputs():
             target.replace_source_output(replacement)
         replacement._data.names |= self._data.names
-        self._data.names = set()
 
     def remove_target_input(self, target_input: Input) -> None:
         """Disconnect an input."""
@@ -344,8 +343,13 @@ class Input(_Port):
         return source
 
     def replace_source_output(self, new_source_output: Output) -> None:
-        """Connect the input to another output."""
-        self._node._set_source(self._index, as_output(new_source_output))
+        """Connect the input to another output. The names of a Result move to its new source."""
+        output, source = as_output(new_source_output), self._node._sources[self._index]
+        if self._node._type == "Result" and source is not None:
+            names = self._node._ports[0].names
+            source._data.names -= names
+            output._data.names |= names
+        self._node._set_source(self._index, output)
 
 
 class DescriptorTensor:
@@ -366,17 +370,14 @@ class DescriptorTensor:
         return self._port.names if isinstance(self._port, ConstOutput) else set(self._port._data.names)
 
     def set_names(self, names: set[str]) -> None:
-        """Replace the tensor names."""
-        if isinstance(self._port, ConstOutput):
-            Output.set_names(self._port, names)  # type: ignore[arg-type]
-        else:
-            self._port._data.names = set(names)
+        """Replace the tensor names; see `Output.set_names`."""
+        _set_names(self._port, names)
 
     names = from_getter(get_names, set_names)
 
     def add_names(self, names: set[str]) -> None:
-        """Add tensor names."""
-        self._port._data.names |= set(names)
+        """Add tensor names; see `Output.set_names`."""
+        _add_names(self._port, names)
 
     def get_any_name(self) -> str:
         """Return one of the tensor names.
@@ -445,6 +446,23 @@ class DescriptorTensor:
         return self._port.rt_info
 
     rt_info = from_getter(get_rt_info)
+
+
+def _set_names(port: _Port, names: set[str]) -> None:
+    """Replace the tensor names of a port; see `Output.set_names`."""
+    if not isinstance(names, (set, frozenset)):
+        raise TypeError(f"incompatible function arguments: expected a set of names. Invoked with: {names!r}")
+    if isinstance(port, ConstOutput) and port._node._type == "Result":
+        port._data.names -= port._node._ports[0].names
+        port._data.names |= names
+        port._node._ports[0].names = set(names)
+    else:
+        port._data.names = set(names)
+
+
+def _add_names(port: _Port, names: set[str]) -> None:
+    """Add tensor names to a port; see `_set_names`."""
+    _set_names(port, {*names, *(port._node._ports[0].names if port._node._type == "Result" else port._data.names)})
 
 
 def _get_any(names: set[str]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 __all__ = ["OVAny", "RTMap", "format_rt_info", "parse_rt_info", "unwrap"]
 
-_TRUE = ("true", "yes", "1", "on")
+_TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0", "")
 
 
 class OVAny:
@@ -20,8 +21,6 @@ class OVAny:
         value: The value.
     """
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __init__(self, value: Any) -> None:
         self.value = unwrap(value)
 
@@ -31,23 +30,36 @@ class OVAny:
     def __eq__(self, other: object) -> bool:
         return bool(self.value == unwrap(other))
 
+    def __hash__(self) -> int:
+        return hash(self.value)
+
     def __getitem__(self, key: Any) -> Any:
-        return self.value[key]
+        return self._get_container()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.value[key] = value
+        self._get_container()[key] = value
 
     def __len__(self) -> int:
-        return len(self.value)
+        return len(self._get_container())
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.value)
+        return iter(self._get_container())
 
     def __contains__(self, key: object) -> bool:
-        return key in self.value
+        return key in self._get_container()
 
     def __bool__(self) -> bool:
         return bool(self.value)
+
+    def _get_container(self) -> Any:
+        """Return the value.
+
+        Raises:
+            AttributeError: It is a number or None.
+        """
+        if self.value is None or isinstance(self.value, (bool, int, float)):
+            raise AttributeError(f"{type(self.value).__name__} has no elements")
+        return self.value
 
     def get(self) -> Any:
         """Return the value."""
@@ -61,21 +73,36 @@ class OVAny:
         """Return the value converted to bool, int, float, str or dict.
 
         Raises:
-            TypeError: `dtype` is none of them.
-            ValueError: The value cannot be converted.
+            RuntimeError: `dtype` is none of them, or the value cannot be converted.
         """
-        if dtype not in (bool, int, float, str, dict):
-            raise TypeError(f"Unsupported data type : '{dtype}'")
-        if dtype is bool and isinstance(self.value, str):
-            return self.value.strip().lower() in _TRUE
+        value, text = self.value, None
+        if isinstance(value, str) and dtype is not str:
+            value = text = value.split()[0] if value.split() else ""
         if dtype is str:
-            return _format(self.value)
-        return dict(self.value) if dtype is dict else dtype(self.value)
+            return _format(value)
+        if dtype is bool and (isinstance(value, bool) or (text is not None and text.lower() in _TRUE + _FALSE)):
+            return value if text is None else text.lower() in _TRUE
+        if dtype is dict and isinstance(value, Mapping):
+            return _wrap(value)
+        is_number = isinstance(value, (int, float, str)) and not isinstance(value, bool)
+        with suppress(ValueError):
+            if dtype in (int, float) and is_number:
+                return int(float(value)) if dtype is int else float(value)
+        raise RuntimeError(f"Bad cast from: {type(value).__name__} to: {dtype}")
 
     def aslist(self, dtype: type | None = None) -> list[Any]:
-        """Return the value, or the words of a text, as a list of bool, int, float or str."""
-        values = self.value.split() if isinstance(self.value, str) else list(self.value)
-        return [OVAny(value).astype(dtype) for value in values] if dtype else values
+        """Return the elements of a list, or the words of a text as bool, int, float or str; without a type, none.
+
+        Raises:
+            RuntimeError: The value has no elements, or they cannot be converted.
+        """
+        if dtype is None:
+            return []
+        if not isinstance(self.value, (str, list, tuple)):
+            raise RuntimeError(f"Bad cast from: {type(self.value).__name__} to: list of {dtype}")
+        if not isinstance(self.value, str):
+            return list(self.value)
+        return [OVAny(word).astype(dtype) for word in self.value.split()]
 
 
 def unwrap(value: Any) -> Any:
@@ -172,4 +199,8 @@ def _append_children(parent: Any, values: Mapping[str, Any]) -> None:
 def _format(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return " ".join(map(_format, value))
-    return str(value)
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{name}:{_format(item)}' for name, item in value.items())}}}"
+    if value is None:
+        return ""
+    return ("NO", "YES")[value] if isinstance(value, bool) else str(value)

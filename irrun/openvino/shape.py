@@ -74,6 +74,11 @@ class AxisVector(_Axes):
 class Coordinate(_Integers):
     """The position of an element."""
 
+    def __repr__(self) -> str:
+        return "<Coordinate>"
+
+    __str__ = __repr__
+
 
 class CoordinateDiff(_Integers):
     """Differences of positions, such as padding."""
@@ -207,7 +212,7 @@ class PartialShape:
         return len(self._get_dimensions())
 
     def __iter__(self) -> Iterator[Dimension]:
-        return iter([Dimension(d) for d in self._get_dimensions()])
+        return iter([Dimension(d) for d in self._dimensions or ()])
 
     @overload
     def __getitem__(self, key: int) -> Dimension: ...
@@ -228,8 +233,9 @@ class PartialShape:
                     "__setitem__(): incompatible function arguments: expected an int or a Dimension. "
                     f"Invoked with: {self!r}, {key}, {value!r}"
                 ) from None
-        position = self._normalize(key)
-        self._get_dimensions()[position] = parse_dimension(value)
+        if key < 0:
+            raise TypeError(f"__setitem__(): incompatible function arguments. Invoked with: {self!r}, {key}, {value!r}")
+        self._get_dimensions()[self._normalize(key)] = parse_dimension(value)
 
     def _normalize(self, key: int) -> int:
         rank = len(self._get_dimensions())
@@ -240,7 +246,9 @@ class PartialShape:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PartialShape):
             return self._dimensions == other._dimensions
-        if isinstance(other, (list, tuple, Shape)):
+        if isinstance(other, Shape):
+            return self.is_static and list(self.to_shape()) == list(other)
+        if isinstance(other, (list, tuple)):
             if not self.is_static:
                 raise TypeError(f"Cannot compare dynamic shape with {type(other)}")
             return list(self.to_shape()) == list(other)
@@ -273,7 +281,9 @@ class PartialShape:
         return True
 
     def get_dimension(self, index: int) -> Dimension:
-        """Return the dimension at an index."""
+        """Return the dimension at an index, which is not negative."""
+        if index < 0:
+            raise TypeError(f"get_dimension(): incompatible function arguments. Invoked with: {self!r}, {index}")
         return self[index]
 
     def to_shape(self) -> Shape:
@@ -310,7 +320,7 @@ class PartialShape:
 
     def refines(self, shape: PartialShape) -> bool:
         """Return whether all static shapes of this one are within `shape`."""
-        return shape._dimensions is None or self._compare(shape, Dimension.refines, False)
+        return self._compare(shape, Dimension.refines, _is_without_rank(shape))
 
     def relaxes(self, shape: PartialShape) -> bool:
         """Return whether all static shapes of `shape` are within this one."""
@@ -318,14 +328,18 @@ class PartialShape:
 
     def same_scheme(self, shape: PartialShape) -> bool:
         """Return whether ranks and static dimensions are equal, and the same dimensions are dynamic."""
-        if self._dimensions is None and shape._dimensions is None:
-            return True
-        return self._compare(shape, Dimension.same_scheme, False)
+        return self._compare(shape, Dimension.same_scheme, self.rank.is_dynamic and _is_without_rank(shape))
 
     def _compare(self, shape: PartialShape, compare: Any, without_rank: bool) -> bool:
+        if not isinstance(shape, PartialShape):
+            raise TypeError(f"incompatible function arguments: expected a PartialShape. Invoked with: {shape!r}")
         if self._dimensions is None or shape._dimensions is None:
             return without_rank
         return len(self) == len(shape) and all(compare(a, b) for a, b in zip(self, shape, strict=True))
+
+
+def _is_without_rank(shape: object) -> bool:
+    return isinstance(shape, PartialShape) and shape._dimensions is None
 
 
 def _parse_shape(text: str) -> list[shapes.StaticDimension | shapes.DynamicDimension] | None:

@@ -137,9 +137,12 @@ class Tensor:
             return
         if other._element_type.is_packed:
             raise RuntimeError("ROI Tensor for types with bitwidths less then 8 bit is not implemented.")
-        if any(last > length for last, length in zip(Coordinate(end), other._shape, strict=True)):
-            raise RuntimeError(f"the region {list(begin)} to {list(end)} exceeds the shape {list(other._shape)}")
-        region = tuple(slice(a, b) for a, b in zip(Coordinate(begin), Coordinate(end), strict=True))
+        first, last, lengths = tuple(Coordinate(begin)), tuple(Coordinate(end)), other._shape
+        if not len(first) == len(last) == len(lengths) or any(
+            b > length for b, length in zip(last, lengths, strict=True)
+        ):
+            raise RuntimeError(f"the region {list(first)} to {list(last)} does not fit the shape {list(lengths)}")
+        region = tuple(map(slice, first, last))
         self._set_values(other._array[region], other._element_type)
         self._is_shared = True
 
@@ -264,10 +267,15 @@ class Tensor:
     def set_shape(self, shape: Any) -> None:
         """Set the shape; the values are kept if the tensor does not become larger than ever before.
 
+        Args:
+            shape: The shape.
+
         Raises:
             RuntimeError: The memory belongs to an array or to another tensor, and is too small.
         """
         lengths = tuple(Shape(shape))
+        if lengths == self._shape:
+            return
         count = math.prod(lengths)
         memory = self._array
         if self._resized is not None and self._resized[0] is memory:
@@ -276,7 +284,7 @@ class Tensor:
             self._array = memory.reshape(-1)[:count].reshape(lengths)
             self._resized = (self._array, memory)
             self._shape = lengths
-        elif self._is_shared and lengths != self._shape:
+        elif self._is_shared:
             message = f"Cannot set new shape {Shape(lengths)}: failed, since the tensor shares {memory.size} elements"
             raise RuntimeError(message)
         else:
@@ -302,6 +310,8 @@ class Tensor:
         """Return the distances of the elements along each axis in bytes."""
         if self._element_type.is_packed:
             raise RuntimeError("Could not get strides for types with bitwidths less then 8 bit.")
+        if self._element_type.kind == "string":
+            return Strides(stride // self._array.itemsize * self.element_type.size for stride in self._array.strides)
         return Strides(self._array.strides)
 
     strides = from_getter(get_strides)

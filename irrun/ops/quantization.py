@@ -105,6 +105,7 @@ def _quantize(data: Array, in_low: Array, in_range: Array, out_low: Array, out_r
     quantizes=True,
     discontinuous=True,
     flops=4,
+    output_types=(0,),
 )
 def fake_convert_13(
     data: Array,

@@ -46,12 +46,12 @@ def _describe_input(info: InputInfo) -> Iterator[str]:
         old.layout,
         old.layout,
     )
-    if not (is_changed or info._steps._steps or memory or len(parameters) > 1):
+    if not (is_changed or info._steps._steps or memory is not None or len(parameters) > 1):
         return
     yield f'Input "{_get_name(old)}"'
     if color_format is not ColorFormat.UNDEFINED:
         yield f" (color {name_color(color_format)})"
-    yield f" memory type={memory}:\n" if memory else ":\n"
+    yield ":\n" if memory is None else f" memory type={memory}:\n"
     if len(parameters) == 1:
         yield f"    User's input tensor: {_describe_value(first, context.layout)}\n"
     else:

@@ -30,7 +30,7 @@ class InputTensorInfo:
         self._spatial: tuple[Dimension, Dimension] | None = None
         self._color_format = ColorFormat.UNDEFINED
         self._sub_names: list[str] = []
-        self._memory_type = ""
+        self._memory_type: str | None = None
 
     def set_element_type(self, type: Any) -> InputTensorInfo:
         """Set the element type."""
@@ -240,9 +240,8 @@ class InputInfo:
             if len(shapes) == 1 or suffix:
                 parameter.set_friendly_name(old.get_friendly_name() + suffix)
                 parameter.output(0).set_names({name + suffix for name in names})
-            if len(shapes) == 1:
-                parameter.layout = layout
-            if self._tensor._memory_type:
+            parameter.layout = layout
+            if self._tensor._memory_type is not None:
                 parameter.output(0).set_rt_info(self._tensor._memory_type, "memory_type_0")
             parameters.append(parameter)
         return parameters

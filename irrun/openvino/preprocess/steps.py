@@ -252,24 +252,32 @@ def permute_layout(layout: Layout, order: Sequence[int]) -> Layout:
 
 
 def find_permutation(source: Layout, target: Layout, rank: int) -> list[int] | None:
-    """Return the order of dimensions that converts a layout; None if one of the layouts is unknown.
+    """Return the order of dimensions that converts a layout; None if one is unknown or both are equal.
 
     Raises:
         RuntimeError: The layouts name different dimensions.
     """
     if source.empty or target.empty or source == target:
         return None
-    names = source._names
-    if "..." in names or "..." in target._names:
-        return None
-    if len(names) != len(target._names):
+    names, target_names = (_expand(layout, rank) for layout in (source, target))
+    if len(names) != len(target_names):
         raise RuntimeError(f"Conversion is not supported for layouts with different sizes, {source} <-> {target}")
     for name in names:
-        if name not in target._names:
+        if name != "?" and name not in target_names:
             raise RuntimeError(f"Dimension name '{name}' is not found in layout: {target}")
     if len(names) != rank:
         raise RuntimeError(f"Layout conversion failed. Layout {source} does not fit the rank {rank}")
-    return [names.index(name) for name in target._names]
+    others = iter([i for i, name in enumerate(names) if name == "?"])  # they keep their order
+    return [names.index(name) if name != "?" and name in names else next(others) for name in target_names]
+
+
+def _expand(layout: Layout, rank: int) -> list[str]:
+    """Return the names of the dimensions of a layout, with "?" instead of "..."."""
+    names = list(layout._names)
+    if "..." in names:
+        position = names.index("...")
+        names[position : position + 1] = ["?"] * (rank - len(names) + 1)
+    return names
 
 
 def reverse_channels() -> Step:

@@ -37,6 +37,7 @@ def replace_node(target: Node, replacement: Any) -> None:
     """Connect the consumers of a node to the outputs of another one, or to a list of outputs.
 
     Raises:
+        RuntimeError: The number of outputs is another one.
         TypeError: The replacement is something else.
     """
     if isinstance(replacement, (list, tuple)):
@@ -45,15 +46,34 @@ def replace_node(target: Node, replacement: Any) -> None:
         outputs = replacement.outputs()
     else:
         raise TypeError("replace_node(): incompatible function arguments: expected a Node or a list of Output")
-    for i, output in enumerate(target.outputs()):
+    if len(outputs) != target.get_output_size():
+        raise RuntimeError(f"{target!r} has {target.get_output_size()} outputs, expected {len(outputs)}")
+    for output, new_output in zip(target.outputs(), outputs, strict=True):
         for consumer in output.get_target_inputs():
-            consumer.replace_source_output(outputs[i])
+            consumer.replace_source_output(new_output)
 
 
 def replace_output_update_name(output: Output, target_output: Output) -> bool:
-    """Connect the consumers of an output to another one, which gets its names."""
-    output.replace(as_output(target_output))
+    """Connect the consumers of an output to another one, which gets its names.
+
+    If they include a Result, the other node also gets the friendly name, since it is the name of an output in IR.
+
+    Returns:
+        False if nothing was changed, because an output of the model would lose its name.
+    """
+    node, new_node = output.get_node(), target_output.get_node()
+    if _is_result(output):
+        is_single = node.get_output_size() == new_node.get_output_size() == 1
+        if not is_single or new_node.get_type_name() == "Parameter" or _is_result(target_output):
+            return False
+        new_node.set_friendly_name(node.get_friendly_name())
+    output.replace(target_output)
     return True
+
+
+def _is_result(output: Output) -> bool:
+    """Return whether an output is connected to a Result."""
+    return any(target.get_node().get_type_name() == "Result" for target in output.get_target_inputs())
 
 
 def numpy_to_c(array: Any) -> Any:

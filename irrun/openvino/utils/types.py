@@ -71,7 +71,7 @@ def get_element_type(data_type: Any) -> Type:
     Raises:
         OVTypeError: The element type does not exist.
     """
-    if data_type in (int, float):
+    if isinstance(data_type, type) and data_type in (int, float):
         return Type.i32 if data_type is int else Type.f32
     for element_type, dtype in openvino_to_numpy_types_map:
         if dtype == data_type:
@@ -117,7 +117,10 @@ def as_node(input_value: Any, name: str | None = None) -> Any:
     """Return a node for a node, an output or a value."""
     if isinstance(input_value, (Node, Output)):
         return input_value
-    return make_constant_node(input_value, name=name)
+    node = make_constant_node(input_value)
+    if name:
+        node.set_friendly_name(f"{name}/{node.get_name()}")
+    return node
 
 
 def as_nodes(*input_values: Any, name: str | None = None) -> list[Any]:
