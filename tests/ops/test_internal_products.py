@@ -104,3 +104,33 @@ def test_caches_are_not_modified():
     new_keys, _ = pa_kv_reorder(keys, values, *index)
     assert new_keys[0, 0, :, 3].all()
     assert not keys[0, 0, :, 3].any()
+
+
+def test_tokens_of_caches_are_copied_within_their_sequences():
+    """Copies outside of the blocks of the sequence, or with a block that does not exist, are left out."""
+    size, blocks = 4, 5
+    keys = np.arange(blocks * 2 * 3 * size, dtype=F32).reshape(blocks, 2, 3, size)
+    values = keys.swapaxes(2, 3) + 1000
+    own = [[3, 0], [], [4, blocks, -1, 1]]  # the blocks of each sequence
+    copies = [
+        [(0, 5), (5, 2), (1, 1), (7, 8), (8, 0), (-1, 0), (0, -1)],
+        [(0, 0)],
+        [(2, 12), (2, 4), (4, 2), (8, 2), (2, 8)],
+    ]
+    begins = np.cumsum([0, *map(len, own)])
+    updates = np.array([copy for of_sequence in copies for copy in of_sequence])
+    expected_keys, expected_values = keys.copy(), values.copy()
+    for rows, of_sequence in zip(own, copies, strict=True):
+        for source, target in of_sequence:
+            if not (0 <= source < size * len(rows) and 0 <= target < size * len(rows)):
+                continue
+            old, new = rows[source // size], rows[target // size]
+            if old in range(blocks) and new in range(blocks):
+                expected_keys[new, :, :, target % size] = expected_keys[old, :, :, source % size]
+                expected_values[new, :, target % size] = expected_values[old, :, source % size]
+    index = [np.array([block for rows in own for block in rows]), begins, updates, np.cumsum([0, *map(len, copies)])]
+    for shape in ((-1, 2), (-1,)):
+        result = pa_kv_reorder(keys, values, *index[:2], updates.reshape(shape), index[3])
+        np.testing.assert_array_equal(result[0], expected_keys)
+        np.testing.assert_array_equal(result[1], expected_values)
+    assert (expected_keys != keys).sum() == 2 * 3 * 3

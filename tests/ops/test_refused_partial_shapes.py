@@ -114,6 +114,7 @@ CASES: list[tuple[str, list[Any], dict[str, str], str]] = [
     ("Broadcast-1", [(3, 2), i64(2, 3, 4)], {"mode": "pdpd", "axis": "1"}, "cannot be broadcast to [2,3,4] at axis 1"),
     ("Broadcast-1", [(3, 4), i64(2, 3, 4)], {"mode": "pdpd", "axis": "2"}, "cannot be broadcast to [2,3,4] at axis 2"),
     ("Broadcast-1", [(2, 3, 4), i64(3, 4)], {"mode": "pdpd", "axis": "-1"}, "cannot be broadcast to [3,4] at axis -1"),
+    ("VariadicSplit-1", [(2, 6), i64(1), i64(-1, 2, -1)], {}, "split_lengths contains -1 more than once"),
     (
         "VLSDPA-ie_internal_opset",
         [(7, 2, 8), (7, 2, 8), (7, 2, 8), (3,)],

@@ -382,4 +382,4 @@ def test_defaults_of_attributes_are_those_of_the_reference(operation_type):
     run(operation_type, *inputs, **required)
     operation = registry.find(operation_type, "extension")
     found = {attribute.name: attribute.default for attribute in operation.attributes if not attribute.required}
-    assert found | required == make_node(operation_type, inputs, required).get_attributes()
+    assert {**found, **required} == make_node(operation_type, inputs, required).get_attributes()

@@ -85,11 +85,9 @@ def non_max_suppression_5(
 
     def get_overlap_function(image: int) -> OverlapFunction:
         image_boxes, image_areas = corners[image], areas[image]
-        has_area = image_areas > 0
 
         def compare(a: Array, b: Array) -> Array:
-            overlaps = compute_overlaps(image_boxes[a], image_boxes[b], image_areas[a], image_areas[b])
-            return np.where(has_area[a][:, None] & has_area[b], overlaps, 0)
+            return compute_overlaps(image_boxes[a], image_boxes[b], image_areas[a], image_areas[b])
 
         return compare
 
