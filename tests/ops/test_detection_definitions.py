@@ -260,6 +260,125 @@ def test_detections_are_refined_in_two_steps() -> None:
             assert result[0, 0, len(expected)].tolist() == [-1, 0, 0, 0, 0, 0, 0]
 
 
+PRIORS, CLASSES, IMAGES = 7, 3, 2
+#: Changes of the attributes of DetectionOutput.
+DETECTIONS: list[dict[str, Any]] = [
+    {},
+    {"keep_top_k": [4]},
+    {"keep_top_k": [-1], "top_k": 2},
+    {"keep_top_k": [0], "top_k": 2},
+    {"keep_top_k": [3], "top_k": 4, "background_label_id": 2},
+    {"background_label_id": -1, "confidence_threshold": 0.3},
+    {"share_location": False, "nms_threshold": 0.7},
+    {
+        "share_location": False,
+        "variance_encoded_in_target": True,
+        "background_label_id": 1,
+        "confidence_threshold": 0.6,
+    },
+    {"variance_encoded_in_target": True, "code_type": "caffe.PriorBoxParameter.CENTER_SIZE", "clip_after_nms": True},
+    {"normalized": False, "input_width": 3, "input_height": 2, "clip_before_nms": True},
+    {"normalized": False, "code_type": "caffe.PriorBoxParameter.CENTER_SIZE"},
+    {"decrease_label_id": True},
+    {"decrease_label_id": True, "confidence_threshold": -3.0, "top_k": 5, "background_label_id": 2},
+    {"decrease_label_id": True, "confidence_threshold": 0.5, "keep_top_k": [2], "share_location": False},
+]
+
+
+@pytest.mark.parametrize("changes", DETECTIONS, ids=str)
+@pytest.mark.parametrize("own_priors", [False, True])
+def test_detections_are_those_of_loops(changes: dict[str, Any], own_priors: bool) -> None:
+    rng = np.random.default_rng(17)
+    settings: dict[str, Any] = {
+        "keep_top_k": [-1],
+        "top_k": -1,
+        "nms_threshold": 0.3,
+        "confidence_threshold": 0.1,
+        "background_label_id": 0,
+        "code_type": "caffe.PriorBoxParameter.CORNER",
+        "share_location": True,
+        "variance_encoded_in_target": False,
+        "normalized": True,
+        "input_width": 1,
+        "input_height": 1,
+        "clip_before_nms": False,
+        "clip_after_nms": False,
+        "decrease_label_id": False,
+    } | changes
+    locations = 1 if settings["share_location"] else CLASSES
+    logits = rng.normal(size=(IMAGES, PRIORS, locations, 4)).astype(F32) * F32(0.3)
+    scores = rng.uniform(size=(IMAGES, PRIORS, CLASSES)).astype(F32)
+    scores[0, 3] = -1  # no class at all
+    scores[1, 2, 1] = np.nan
+    sets = IMAGES if own_priors else 1
+    boxes = np.stack([make_boxes(PRIORS, seed) for seed in range(sets)])
+    if not settings["normalized"]:
+        boxes = boxes * np.array([settings["input_width"], settings["input_height"]] * 2, F32)
+    rows = boxes if settings["normalized"] else np.insert(boxes, 0, 9, axis=2)
+    variances = rng.uniform(0.5, 1.5, (sets, PRIORS, 4)).astype(F32)
+    proposals = np.zeros((sets, 1 if settings["variance_encoded_in_target"] else 2, rows[0].size), F32)
+    proposals[:, 0] = rows.reshape(sets, -1)
+    if not settings["variance_encoded_in_target"]:
+        proposals[:, 1, : 4 * PRIORS] = variances.reshape(sets, -1)
+    result = detection_output_8(logits.reshape(IMAGES, -1), scores.reshape(IMAGES, -1), proposals, **settings)
+    expected: list[list[float]] = []
+    for image in range(IMAGES):
+        own = image if own_priors else 0
+        expected += detect(logits[image], scores[image], boxes[own], variances[own], image, settings)
+    keep, top = settings["keep_top_k"][0], settings["top_k"]
+    limit = keep if keep > 0 else top * CLASSES if keep == -1 and top > 0 else PRIORS * CLASSES
+    assert result.shape == (1, 1, IMAGES * limit, 7)
+    found = result[0, 0, : len(expected)]
+    np.testing.assert_allclose(found, np.reshape(expected, (-1, 7)), rtol=1e-4, atol=1e-5)
+    if len(expected) < IMAGES * limit:
+        assert result[0, 0, len(expected)].tolist() == [-1, 0, 0, 0, 0, 0, 0]
+
+
+def detect(
+    logits: Array, scores: Array, priors: Array, variances: Array, image: int, settings: dict[str, Any]
+) -> list[list[float]]:
+    """Return the detections of an image as rows of the result of DetectionOutput."""
+    threshold, top, keep = (settings["confidence_threshold"], settings["top_k"], settings["keep_top_k"][0])
+    as_mxnet, background = settings["decrease_label_id"], settings["background_label_id"]
+    if as_mxnet:  # only the best class of each prior, without class 0
+        classes = [c for c in range(1, CLASSES) if c != background]
+        best = [max(classes, key=lambda c: -2 if np.isnan(scores[i, c]) else scores[i, c]) for i in range(PRIORS)]
+        pairs = [(c, i) for i, c in enumerate(best) if scores[i, c] > -1 and scores[i, c] >= threshold]
+        pairs = sorted(pairs, key=lambda pair: -scores[pair[1], pair[0]])[: top if top >= 0 else None]
+    else:
+        pairs = []
+        for c in range(CLASSES):
+            members = [i for i in range(PRIORS) if scores[i, c] > threshold and c != background]
+            members = sorted(members, key=lambda i, c=c: -scores[i, c])[: top if top >= 0 else None]  # type: ignore[misc]
+            pairs += [(c, i) for i in members]
+    found = []
+    for c in range(CLASSES):
+        members = [i for label, i in pairs if label == c]
+        boxes = np.array([decode(priors[i], variances[i], logits[i], c, settings) for i in members]).reshape(-1, 4)
+        kept = suppress(boxes, scores[members, c], settings["nms_threshold"])
+        found += [(c, members[k], boxes[k]) for k in kept]
+    if keep > -1:
+        found = sorted(found, key=lambda row: -scores[row[1], row[0]])[:keep]
+    found.sort(key=lambda row: row[0])
+    clip = (lambda box: np.clip(box, 0, 1)) if settings["clip_after_nms"] else (lambda box: box)
+    return [[image, c - as_mxnet, scores[i, c], *clip(box)] for c, i, box in found]
+
+
+def decode(prior: Array, variance: Array, deltas: Array, label: int, settings: dict[str, Any]) -> Array:
+    """Return the box of a prior for a class."""
+    if not settings["normalized"]:
+        prior = prior / np.array([settings["input_width"], settings["input_height"]] * 2)
+    delta = deltas[0 if settings["share_location"] else label]
+    delta = delta if settings["variance_encoded_in_target"] else delta * variance
+    if settings["code_type"].endswith("CORNER"):
+        box = prior + delta
+    else:
+        sides, center = prior[2:] - prior[:2], (prior[:2] + prior[2:]) / 2
+        center, half = center + delta[:2] * sides, np.exp(delta[2:]) * sides / 2
+        box = np.concatenate([center - half, center + half])
+    return np.clip(box, 0, 1) if settings["clip_before_nms"] else box
+
+
 def test_anchors_of_proposals_have_whole_sides() -> None:
     ratios, scales = [0.5, 1.0, 2.0], [1.0, 3.0]
     count = len(ratios) * len(scales)

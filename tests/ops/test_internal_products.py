@@ -128,9 +128,9 @@ def test_tokens_of_caches_are_copied_within_their_sequences():
             if old in range(blocks) and new in range(blocks):
                 expected_keys[new, :, :, target % size] = expected_keys[old, :, :, source % size]
                 expected_values[new, :, target % size] = expected_values[old, :, source % size]
-    index = [np.array([block for rows in own for block in rows]), begins, updates, np.cumsum([0, *map(len, copies)])]
+    indices, update_begins = np.array([n for rows in own for n in rows]), np.cumsum([0, *map(len, copies)])
     for shape in ((-1, 2), (-1,)):
-        result = pa_kv_reorder(keys, values, *index[:2], updates.reshape(shape), index[3])
+        result = pa_kv_reorder(keys, values, indices, begins, updates.reshape(shape), update_begins)
         np.testing.assert_array_equal(result[0], expected_keys)
         np.testing.assert_array_equal(result[1], expected_values)
     assert (expected_keys != keys).sum() == 2 * 3 * 3

@@ -134,6 +134,21 @@ def test_requests_write_to_copies_of_the_caches():
     np.testing.assert_array_equal(state["key"][unused], before[0][unused] + 1)
 
 
+def test_requests_keep_their_copies_until_others_are_given():
+    batch, state = Batch(), State()
+    first = run_kernel(batch, state)[0]
+    unused = next(i for i in range(7) if i not in batch.values["block_indices"])
+    state["key"][unused] = 5
+    np.testing.assert_array_equal(run_kernel(batch, state)[0], first)
+    assert (state["key"][unused] == 5).all()
+    wider = {name: batch.values[name].astype(np.float64) for name in ("key_cache.0", "value_cache.0")}
+    for changes in (wider, {"value_cache.0": batch.values["value_cache.0"] + 1}):
+        run_kernel(batch, state)
+        state["key"][unused] = 5
+        run_kernel(batch, state, **changes)
+        assert (state["key"][unused] != 5).any()
+
+
 def test_keys_may_have_the_layout_of_gpus():
     batch = Batch()
     expected = run_kernel(batch, State())[0]

@@ -115,6 +115,9 @@ CASES: list[tuple[str, list[Any], dict[str, str], str]] = [
     ("Broadcast-1", [(3, 4), i64(2, 3, 4)], {"mode": "pdpd", "axis": "2"}, "cannot be broadcast to [2,3,4] at axis 2"),
     ("Broadcast-1", [(2, 3, 4), i64(3, 4)], {"mode": "pdpd", "axis": "-1"}, "cannot be broadcast to [3,4] at axis -1"),
     ("VariadicSplit-1", [(2, 6), i64(1), i64(-1, 2, -1)], {}, "split_lengths contains -1 more than once"),
+    ("OneHot-1", [(2, 3), (1, 1), (), ()], {"axis": "1"}, "depth has the shape [1,1], expected a single element"),
+    ("StridedSlice-1", [(9, 8), i64(0), i64(5), i64(0)], STRIDED, "a stride is 0"),
+    ("Slice-8", [(9, 8), i64(0), i64(5), i64(0)], {}, "a step is 0"),
     (
         "VLSDPA-ie_internal_opset",
         [(7, 2, 8), (7, 2, 8), (7, 2, 8), (3,)],

@@ -75,7 +75,7 @@ def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | No
 
 
 def _compute_source_index(mode: Mode, begin: int, end: int, size: int, padded_size: int) -> Array:
-    """Compute which element of an axis each element of the padded axis copies."""
+    """Compute which element of an axis each element of the padded axis copies, the nearest one to an index outside."""
     index = np.arange(padded_size) - begin
     if padded_size == 0:
         return index
@@ -83,7 +83,7 @@ def _compute_source_index(mode: Mode, begin: int, end: int, size: int, padded_si
     if size == 0 or (limit is not None and max(begin, end) > limit):
         raise InputError(f"mode {mode!r} cannot pad {size} elements by {begin} and {end}")
     if mode == "edge":
-        return np.clip(index, 0, size - 1)
+        return index  # which is clipped
     shift = 1 if mode == "symmetric" else 0
     index = np.where(index < 0, -index - shift, index)
     return np.where(index >= size, 2 * (size - 1) - index + shift, index)

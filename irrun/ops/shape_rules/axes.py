@@ -15,7 +15,7 @@ __all__ = [
     "check_size",
     "divide",
     "get_dimension",
-    "match",
+    "match_sizes",
     "normalize_axes",
 ]
 
@@ -55,7 +55,7 @@ def check_rank(inputs: Inputs, position: int, *ranks: int) -> None:
         )
 
 
-def match(found: Dimension, expected: Dimension, message: str) -> Dimension:
+def match_sizes(found: Dimension, expected: Dimension, message: str) -> Dimension:
     """Return the sizes that two dimensions have in common.
 
     Raises:

@@ -10,7 +10,7 @@ from irrun.ops.shape_rules.axes import (
     check_scalar,
     check_size,
     get_dimension,
-    match,
+    match_sizes,
 )
 from irrun.ops.shape_rules.dimensions import (
     Dimension,
@@ -74,7 +74,7 @@ def _count_boxes(inputs: Inputs, coordinates: int, with_images: bool = True) -> 
     check_rank(inputs, 1, 3)
     if boxes is not None and scores is not None:
         for i, j, name in ((0, 0, "batch sizes"), (1, 2, "numbers of boxes")):
-            match(boxes[i], scores[j], f"boxes {boxes} and scores {scores} have different {name}")
+            match_sizes(boxes[i], scores[j], f"boxes {boxes} and scores {scores} have different {name}")
     check_size(inputs, 0, 2, coordinates)
     check_scalar(inputs, *range(2, len(inputs)))
     most = inputs.get_integer(2) if inputs.has(2) else 0
@@ -202,7 +202,7 @@ def infer_detectron_features(inputs: Inputs) -> Shapes:
         found = get_dimension(inputs.get_shape(position), 1)
         if found is None:
             continue
-        channels = match(channels, found, f"input {position} has {found} channels, expected {channels}")
+        channels = match_sizes(channels, found, f"input {position} has {found} channels, expected {channels}")
         check_size(inputs, position, 0, 1)
     check_size(inputs, 0, 1, 4)
     size = inputs["output_size"]
@@ -223,12 +223,12 @@ def infer_proposals(inputs: Inputs) -> Shapes:
     for position in (0, 2, 3):
         found = get_dimension(inputs.get_shape(position), 0)
         if found is not None:
-            images = match(images, found, f"{inputs.get_name(position)} has {found} images, im_info has {images}")
+            images = match_sizes(images, found, f"{inputs.get_name(position)} has {found} images, im_info has {images}")
     for axis, other, name in ((0, 2, "rows"), (1, 3, "columns")):
         place, expected = get_dimension(inputs.get_shape(1), axis), get_dimension(inputs.get_shape(3), other)
         if place is not None and expected is not None:
             anchors, scores = inputs.get_shape(1), inputs.get_shape(3)
-            match(place, expected, f"anchors {anchors} have {place} {name}, scores {scores} have {expected}")
+            match_sizes(place, expected, f"anchors {anchors} have {place} {name}, scores {scores} have {expected}")
     most = get_bounds(images)[1]
     count = make_dimension(0, None if most is None else most * inputs["post_nms_count"])
     return [PartialShape([count, 4]), PartialShape([count]), PartialShape([images])]
@@ -257,7 +257,7 @@ def infer_fixed_proposals(inputs: Inputs) -> Shapes:
         found = get_dimension(inputs.get_shape(position), 0)
         if found is not None:
             message = f"{inputs.get_name(position)} has the batch size {found}, expected {images}"
-            images = match(images, found, message)
+            images = match_sizes(images, found, message)
     size = inputs.get_shape(2)
     if size and isinstance(size[0], int) and size[0] not in (3, 4):
         raise ShapeError(f"image_shape has {size[0]} elements, expected 3 or 4")
@@ -294,7 +294,7 @@ def infer_region_alignment(inputs: Inputs) -> Shapes:
     check_rank(inputs, 1, 2)
     count = get_dimension(rois, 0) or UNBOUNDED
     if indices:
-        count = match(count, indices[0], f"batch_indices has {indices[0]} elements, rois {rois} expects {count}")
+        count = match_sizes(count, indices[0], f"batch_indices has {indices[0]} elements, rois {rois} expects {count}")
     channels = get_dimension(data, 1) or UNBOUNDED
     return [PartialShape([count, channels, inputs["pooled_h"], inputs["pooled_w"]])]
 

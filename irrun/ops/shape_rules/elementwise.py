@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from irrun.ops.shape_rules.axes import check_axis, get_dimension, match
+from irrun.ops.shape_rules.axes import check_axis, get_dimension, match_sizes
 from irrun.ops.shape_rules.dimensions import ONE, Dimension, broadcast, broadcast_shapes, may_equal, merge_shapes
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs, ShapeError
@@ -43,7 +43,7 @@ def _check_channels(inputs: Inputs, position: int, others: Sequence[int]) -> Par
     for other in others:
         size = get_dimension(inputs.get_shape(other), 0)
         if channels is not None and size is not None:
-            match(size, channels, f"data has {channels} channels, {inputs.get_name(other)} has {size} elements")
+            match_sizes(size, channels, f"data has {channels} channels, {inputs.get_name(other)} has {size} elements")
     return data
 
 

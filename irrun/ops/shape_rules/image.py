@@ -7,7 +7,7 @@ from irrun.ops.shape_rules.axes import (
     check_size,
     divide,
     get_dimension,
-    match,
+    match_sizes,
     normalize_axes,
 )
 from irrun.ops.shape_rules.dimensions import (
@@ -82,8 +82,10 @@ def infer_grid_sample(inputs: Inputs) -> Shapes:
     check_rank(inputs, 1, 4)
     batch = get_dimension(data, 0) or UNBOUNDED
     if grid is not None:
-        batch = match(batch, grid[0], f"data {data} and grid {grid} have different batch sizes")
-        match(grid[3], make_dimension(2, 2), f"grid has the shape {grid}, expected 2 coordinates in the last dimension")
+        batch = match_sizes(batch, grid[0], f"data {data} and grid {grid} have different batch sizes")
+        match_sizes(
+            grid[3], make_dimension(2, 2), f"grid has the shape {grid}, expected 2 coordinates in the last dimension"
+        )
     sizes = grid[1:3] if grid is not None else (UNBOUNDED, UNBOUNDED)
     return [PartialShape([batch, get_dimension(data, 1) or UNBOUNDED, *sizes])]
 
@@ -106,7 +108,7 @@ def infer_color_conversion(inputs: Inputs) -> Shapes:
         plane = inputs.get_shape(position)
         for i, half in enumerate(plane[1:3] if plane is not None else ()):
             message = f"{inputs.get_name(position)} has the shape {plane}, expected half the size of {data}"
-            sizes[i] = match(sizes[i], multiply(half, 2), message)
+            sizes[i] = match_sizes(sizes[i], multiply(half, 2), message)
     return [PartialShape([data[0], *sizes, 3])]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from irrun.ops.shape_rules.axes import check_axis, check_rank, check_size, get_dimension, match
+from irrun.ops.shape_rules.axes import check_axis, check_rank, check_size, get_dimension, match_sizes
 from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
@@ -122,8 +122,8 @@ def infer_attention(inputs: Inputs) -> Shapes:
         return [PartialShape([*query[:-1], UNBOUNDED if value is None else value[-1]])]
     if len(query) < 2 or len(key) != len(query) or len(value) != len(query):
         raise ShapeError(f"query {query}, key {key} and value {value} have different ranks, expected at least 2")
-    match(query[-1], key[-1], f"query {query} and key {key} have different sizes {query[-1]} and {key[-1]}")
-    match(key[-2], value[-2], f"key {key} and value {value} have different lengths {key[-2]} and {value[-2]}")
+    match_sizes(query[-1], key[-1], f"query {query} and key {key} have different sizes {query[-1]} and {key[-1]}")
+    match_sizes(key[-2], value[-2], f"key {key} and value {value} have different lengths {key[-2]} and {value[-2]}")
     batch: PartialShape | None = PartialShape(query[:-2])
     try:
         for other in (key, value):
@@ -214,7 +214,9 @@ def _merge_batch(inputs: Inputs, positions: Sequence[int]) -> Dimension:
         if not shape:
             continue
         name = inputs.get_name(position)
-        merged = match(batch, shape[0], f"{name} has the batch size {shape[0]}, {inputs.get_name(first)} has {batch}")
+        merged = match_sizes(
+            batch, shape[0], f"{name} has the batch size {shape[0]}, {inputs.get_name(first)} has {batch}"
+        )
         if batch != merged:
             first = position
         batch = merged
@@ -266,7 +268,7 @@ def _check_weights(inputs: Inputs, position: int, axis: int) -> None:
     check_size(inputs, position + 1, -1, hidden)
     found, expected = get_dimension(inputs.get_shape(position), -1), get_dimension(inputs.get_shape(0), -1)
     if found is not None and expected is not None:
-        match(found, expected, f"X has {expected} features, W {inputs.get_shape(position)} expects {found}")
+        match_sizes(found, expected, f"X has {expected} features, W {inputs.get_shape(position)} expects {found}")
     extra = hidden if inputs.attributes.get("linear_before_reset") else 0
     check_size(inputs, position + 2, -1, gates + extra)
 
@@ -278,7 +280,7 @@ def infer_ctc_decoder(inputs: Inputs) -> Shapes:
     time, batch = (UNBOUNDED, UNBOUNDED) if data is None else (data[0], data[1])
     if mask is not None:
         time, batch = (
-            match(found, expected, f"sequence_mask {mask} and data {data} have different {name}")
+            match_sizes(found, expected, f"sequence_mask {mask} and data {data} have different {name}")
             for found, expected, name in ((mask[0], time, "length"), (mask[1], batch, "batch size"))
         )
     return [PartialShape([batch, time, 1, 1])]
@@ -292,7 +294,7 @@ def infer_ctc_decoder_with_lengths(inputs: Inputs) -> Shapes:
     lengths = inputs.get_shape(1)
     if lengths:
         message = f"sequence_length has {lengths[0]} elements, data {data} expects {batch}"
-        batch = match(lengths[0], batch, message)
+        batch = match_sizes(lengths[0], batch, message)
     return [PartialShape([batch, time]), PartialShape([batch])]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from irrun.ops.shape_rules.axes import check_axis, check_rank, check_scalar, divide, match, normalize_axes
+from irrun.ops.shape_rules.axes import check_axis, check_rank, check_scalar, divide, match_sizes, normalize_axes
 from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
@@ -302,7 +302,7 @@ def _check_lengths(inputs: Inputs, data: PartialShape) -> None:
     for position in (1, 2, 3):
         length = inputs.get_length(position)
         message = f"{inputs.get_name(position)} has {length} elements, data {data} expects {len(data)}"
-        match(length, make_dimension(len(data), len(data)), message)
+        match_sizes(length, make_dimension(len(data), len(data)), message)
 
 
 @rule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irrun.ops.shape_rules.axes import check_axis, check_scalar, get_dimension, match, normalize_axes
+from irrun.ops.shape_rules.axes import check_axis, check_scalar, get_dimension, match_sizes, normalize_axes
 from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
@@ -62,7 +62,9 @@ def infer_gather(inputs: Inputs) -> Shapes:
 def _match_batch(data: PartialShape, indices: PartialShape, count: int) -> list[Dimension]:
     """Return the first dimensions, which data and indices have in common."""
     return [
-        match(data[i], indices[i], f"dimension {i} is {data[i]} in data {data}, but {indices[i]} in indices {indices}")
+        match_sizes(
+            data[i], indices[i], f"dimension {i} is {data[i]} in data {data}, but {indices[i]} in indices {indices}"
+        )
         for i in range(count)
     ]
 
@@ -85,7 +87,7 @@ def infer_gather_elements(inputs: Inputs) -> Shapes:
     result = [
         index
         if i == axis
-        else match(size, index, f"dimension {i} is {index} in indices {indices}, but {size} in data {data}")
+        else match_sizes(size, index, f"dimension {i} is {index} in indices {indices}, but {size} in data {data}")
         for i, (size, index) in enumerate(zip(data, indices, strict=True))
     ]
     return [PartialShape(result)]
@@ -275,7 +277,7 @@ def infer_search_sorted(inputs: Inputs) -> Shapes:
             f"sorted_sequence has the shape {sequence}, values have the shape {values}, expected equal ranks"
         )
     message = f"sorted_sequence has the shape {sequence}, values have the shape {values}"
-    common = [match(a, b, message) for a, b in zip(sequence[:-1], values[:-1], strict=True)]
+    common = [match_sizes(a, b, message) for a, b in zip(sequence[:-1], values[:-1], strict=True)]
     return [PartialShape([*common, values[-1]])]
 
 
@@ -287,7 +289,9 @@ def infer_reverse_sequence(inputs: Inputs) -> Shapes:
     check_axis(inputs["seq_axis"], len(data), "seq_axis")
     if not lengths:
         return [data]
-    size = match(data[axis], lengths[0], f"seq_lengths has {lengths[0]} elements, data {data} expects {data[axis]}")
+    size = match_sizes(
+        data[axis], lengths[0], f"seq_lengths has {lengths[0]} elements, data {data} expects {data[axis]}"
+    )
     return [PartialShape([*data[:axis], size, *data[axis + 1 :]])]
 
 
@@ -301,5 +305,5 @@ def infer_gather_tree(inputs: Inputs) -> Shapes:
         raise ShapeError(f"{inputs.get_name(1)} has the shape {parents}, expected {steps}") from None
     if result is not None and len(result) == 3 and lengths is not None and len(lengths) == 1:
         message = f"max_seq_len has {lengths[0]} elements, step_ids {result} expect {result[1]}"
-        result = PartialShape([result[0], match(lengths[0], result[1], message), result[2]])
+        result = PartialShape([result[0], match_sizes(lengths[0], result[1], message), result[2]])
     return [result]

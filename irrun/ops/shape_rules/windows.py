@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from irrun.ops._support.windows import create_windows, expand_attribute
-from irrun.ops.shape_rules.axes import check_rank, match
+from irrun.ops.shape_rules.axes import check_rank, match_sizes
 from irrun.ops.shape_rules.dimensions import (
     ONE,
     Dimension,
@@ -45,7 +45,7 @@ def infer_convolution(inputs: Inputs) -> Shapes:
         explanation = f"{filters[0]} groups of {filters[2]}"
     else:
         expected, channels, explanation = filters[1], filters[0], str(filters[1])
-    match(data[1], expected, f"data has {data[1]} channels, the filters {filters} expect {explanation}")
+    match_sizes(data[1], expected, f"data has {data[1]} channels, the filters {filters} expect {explanation}")
     return [PartialShape([data[0], channels, *_count_windows(inputs, data[2:], filters[groups + 2 :])])]
 
 
@@ -70,7 +70,9 @@ def infer_deformable_convolution(inputs: Inputs) -> Shapes:
     assert filters is not None
     group = inputs["group"]
     expected = multiply(filters[1], group)
-    match(data[1], expected, f"data has {data[1]} channels, the filters {filters} in {group} groups expect {expected}")
+    match_sizes(
+        data[1], expected, f"data has {data[1]} channels, the filters {filters} in {group} groups expect {expected}"
+    )
     batch = data[0] if offsets is None else merge(data[0], offsets[0])
     if batch is None or (inputs.has(3) and (mask := inputs.get_shape(3)) is not None and merge(batch, mask[0]) is None):
         raise ShapeError(f"data {data} and the offsets {offsets} have different batch sizes")
@@ -80,7 +82,7 @@ def infer_deformable_convolution(inputs: Inputs) -> Shapes:
         if shape is None:
             continue
         for axis, (found, count) in enumerate(zip(shape[2:], windows, strict=True), 2):
-            match(found, count, f"the {name} {shape} have {found} windows on axis {axis}, expected {count}")
+            match_sizes(found, count, f"the {name} {shape} have {found} windows on axis {axis}, expected {count}")
     return [PartialShape([batch, filters[0], *windows])]
 
 
@@ -176,7 +178,7 @@ def infer_transposed_convolution(inputs: Inputs) -> Shapes:
     number = _count_groups(data[1], filters[0], filters[1]) if groups else ONE
     channels = multiply(number, filters[1]) if groups else filters[0]
     explanation = f"{filters[0]} groups of {filters[1]}" if groups else str(channels)
-    match(data[1], channels, f"data has {data[1]} channels, the filters {filters} expect {explanation}")
+    match_sizes(data[1], channels, f"data has {data[1]} channels, the filters {filters} expect {explanation}")
     if inputs.has(2):
         sizes = inputs.get_sizes(2) or [UNBOUNDED] * (rank - 2)
         if len(sizes) != rank - 2:
