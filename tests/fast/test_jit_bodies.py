@@ -14,9 +14,10 @@ pytest.importorskip("llvmlite")
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.body_operations import MAX_ITEMS, add_step, can_compile
-from irrun.fast.jit.body_plans import BodyPlanner, BodyStep
+from irrun.fast.jit.body_plans import BodyPlanner, BodyStep, _locate
 from irrun.fast.jit.compiled_loops import (
     CompiledLoop,
+    InvariantStep,
     LoopBody,
     _BoundLoop,
     _count_iterations,
@@ -24,10 +25,12 @@ from irrun.fast.jit.compiled_loops import (
     _read_condition,
     count_known,
 )
+from irrun.fast.jit.kernels import SoftmaxKernel
 from irrun.fast.jit.nests import StridedLayout
 from irrun.fast.specialization import CallSite
 from irrun.ops._support.autoload import load_kernels
 from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputDescription
+from irrun.ops._support.operation import Operation
 from irrun.ops._support.registry import find
 
 pytestmark = pytest.mark.usefixtures("own_kernel_cache")
@@ -119,6 +122,8 @@ ACCEPTED = [
     ("MatMul", [lay_out(2, 4, 3), lay_out(2, 5, 4)], {"transpose_a": "true", "transpose_b": "true"}, (2, 3, 5), F32),
     ("MatMul", [lay_out(2, 3, 4), np.ones((5, 4), F32)], {"transpose_b": "true"}, (2, 3, 5), F32),
     ("MatMul", [lay_out(MAX_ITEMS, 3, 4), lay_out(4, 5)], {}, (MAX_ITEMS, 3, 5), F32),
+    ("MatMul", [lay_out(2, 3, 4), lay_out(4, 5, strides=(48, 8))], {}, (2, 3, 5), F32),
+    ("MatMul", [lay_out(2, 3, 4, strides=(96, 32, 8)), lay_out(4, 5)], {}, (2, 3, 5), F32),
 ]
 
 MVN = {"normalize_variance": "true", "eps": "1", "eps_mode": "inside_sqrt"}
@@ -229,6 +234,71 @@ def test_operations_without_an_emitter_have_no_compiled_form():
     load_kernels("Roll")
     site = CallSite(find("Roll", "opset8"), {}, (None,) * 3, (False,) * 3, 1)
     assert can_compile(BodyStep(site, (1, 2, 3), (4,))) == "Roll-7 has no compiled form"
+    with refuses("Roll-7 has no compiled form"):
+        add_step(BodyPlanner({1: X, 2: X, 3: X}, {}), BodyStep(site, (1, 2, 3), (4,)))
+
+
+def test_custom_operations_are_not_compiled():
+    custom = Operation.from_function(lambda x: x, "Relu", since=1)
+    assert can_compile(BodyStep(CallSite(custom, {}, (None,), (False,), 1), (1,), (2,))) == "Relu is a custom operation"
+
+
+def test_products_of_matrices_copy_what_they_cannot_read():
+    """The kernel of small products reads rows of the left side, and rows or columns of the right one."""
+
+    def count_tasks(left, right):
+        planner = BodyPlanner({1: left, 2: right}, {})
+        load_kernels("MatMul")
+        site = CallSite(find("MatMul", "opset8"), {}, (None, None), (False, False), 1)
+        add_step(planner, BodyStep(site, (1, 2), (3,)))
+        return len(planner._tasks)
+
+    assert count_tasks(lay_out(3, 4), lay_out(4, 5)) == 1
+    assert count_tasks(lay_out(3, 4, strides=(64, 4)), lay_out(4, 5, strides=(4, 16))) == 1
+    assert count_tasks(lay_out(3, 1, strides=(64, 8)), lay_out(1, 5)) == 1
+    assert count_tasks(lay_out(3, 4, strides=(4, 12)), lay_out(4, 5)) == 2
+    assert count_tasks(lay_out(3, 4), lay_out(4, 5, strides=(48, 8))) == 2
+    assert count_tasks(lay_out(3, 4, strides=(4, 12)), lay_out(4, 5, strides=(48, 8))) == 3
+
+
+# Values
+
+
+def test_values_that_plans_do_not_hold_are_refused():
+    planner = BodyPlanner({1: X, 3: lay_out(2, 3, 4, dtype=F64)}, {2: np.array(["text"], object)})
+    for function, reason in (
+        (lambda: planner.get(2), "the body has strings"),
+        (lambda: planner.add_value((2, 0)), "a value is empty"),
+        (lambda: planner.finish([], ()), "the body computes nothing"),
+        (lambda: planner.add_kernel(SoftmaxKernel(3), [planner.get(3)]), "expected f32"),
+        (lambda: _locate(planner.add_value((3,))), "expected a block with an address"),
+    ):
+        with refuses(reason):
+            function()
+    assert planner.add_kernel(SoftmaxKernel(3), [planner.get(1)]).layout == X
+    assert len(planner.finish([1], ()).tasks) == 2
+
+
+def test_values_without_gaps_are_contiguous():
+    planner = BodyPlanner({1: X, 2: lay_out(2, 1, 4, strides=(16, 999, 4)), 3: ROWS, 4: lay_out(1, strides=(8,))}, {})
+    assert [planner.get(slot).is_contiguous for slot in (1, 2, 3, 4)] == [True, True, False, True]
+    assert planner.make_contiguous(planner.get(1)).layout == X
+    assert planner.make_contiguous(planner.get(2)).strides == (16, 16, 4)
+    copy = planner.make_contiguous(planner.get(3))
+    assert copy.layout == lay_out(5, 3, 4)
+    assert planner.make_contiguous(planner.get(3)) is copy
+    assert len(planner._tasks) == 1
+
+
+def test_constants_are_copied_unless_kernels_can_read_them():
+    planner = BodyPlanner({}, {})
+    straight = np.arange(12, dtype=np.float32).reshape(3, 4)
+    unaligned = np.zeros(49, np.uint8)[1:].view(np.float32).reshape(3, 4)
+    for array, is_kept in ((straight, True), (straight.T, False), (unaligned, False)):
+        value = planner.add_constant(array)
+        assert value.layout == lay_out(*array.shape)
+        assert (planner._kept[-1] is array) == is_kept
+        np.testing.assert_array_equal(planner._kept[-1], array)
 
 
 # Cells
@@ -338,6 +408,29 @@ def test_unknown_functions_of_gates_are_refused():
     with refuses("the activation function 'other' is unknown"):
         add("LSTMCell", make_cell("LSTMCell"), attributes, "opset4", outputs=2)
     assert add("LSTMCell", make_cell("LSTMCell"), {**attributes, "activations": "Sigmoid, ReLU"}, "opset4", outputs=2)
+
+
+@pytest.mark.parametrize("error", [ValueError("no value"), NoKernelError("no kernel")])
+def test_operations_that_fail_before_a_loop_are_left_to_the_plain_loop(error):
+    def fail(x):
+        raise error
+
+    body = LoopBody({}, (10,), (12,), (InvariantStep(fail, (10,), (11,)),), ())
+    with refuses(str(error)):
+        body.compute_invariants([np.ones(3, F32)])
+
+
+def test_values_that_do_not_depend_on_the_iteration_are_computed_if_they_are_read():
+    load_kernels("Relu")
+    site = CallSite(find("Relu", "opset8"), {}, (None,), (False,), 1)
+    steps = (InvariantStep(lambda x, y: (x.T, x + y), (10, 20), (11, 12)), InvariantStep(np.negative, (12,), (13,)))
+    body = LoopBody({20: np.ones((2, 3), F32)}, (10,), (13,), steps, (BodyStep(site, (11,), (14,)),))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = body.compute_invariants([x])
+    assert list(found) == [11, 13]
+    assert found[11].flags.c_contiguous
+    np.testing.assert_array_equal(found[11], x.T)
+    np.testing.assert_array_equal(found[13], -x - 1)
 
 
 # The number of iterations
@@ -480,6 +573,24 @@ def test_number_of_the_iteration_has_the_declared_rank(shape, expected):
 def test_loops_whose_parameters_have_no_value_or_several_are_refused(arrays, inputs, edges, reason):
     with refuses(reason):
         bind_loop(arrays, describe(inputs, edges))
+
+
+def test_states_that_are_numbers_of_the_iteration_are_states():
+    """The body itself counts; the number that the loop would give is not used."""
+    body = describe([InputDescription(1, 0), COUNTER, WHOLE], edges=[(0, 0)])
+    loop = bind_loop([DATA, STATE], body._replace(outputs=(OutputDescription(0, 0, axis=0, start=0, end=5),)))
+    assert loop._counter is None
+    assert loop._sources == {10: (1, 0), 11: (1, 0)}
+
+
+def test_bodies_that_count_from_another_number_are_left_to_the_plain_loop():
+    body = describe([InputDescription(2, 0), COUNTER, InputDescription(3, 1)])
+    arrays = [known(3), known(True, dtype=BOOL), known([0]), STATE]
+    loop = bind_loop(arrays, body, has_trip_count=True)
+    assert loop._counter == (10, I64, 2)
+    arrays[2] = known([7])
+    with refuses("iterations are not counted from 0"):
+        loop.run(arrays, {}, None)
 
 
 def test_loops_without_an_end_are_refused():

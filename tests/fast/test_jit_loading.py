@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import platform
+import struct
 import subprocess
 import sys
 
@@ -252,3 +253,119 @@ def test_answers_of_llvm_are_kept(folder, monkeypatch):
         assert compiler.verify_text(text)
         assert not compiler.verify_text("no module")
     assert compiled == [text, "no module"]
+
+
+# Object code of any content
+
+PC64, GOTOFF64, GOT64, GOTPC64 = 24, 25, 27, 29
+CODE, DATA, ZEROS = 1, 2, 3
+TABLE = "_GLOBAL_OFFSET_TABLE_"
+
+
+def build_object(relocations=(), functions=(("f", CODE, 4),), **changes):
+    """Return object code with three loaded sections, a section that is empty, and one that is not loaded.
+
+    Args:
+        relocations: The offset in the code, the number of the symbol, the type and the addend of each.
+        functions: The name of each symbol after the first three, its section and its value.
+        changes: Other flags or alignments: code_flags, data_alignment.
+    """
+    symbols = [("", 0, 0), (TABLE, 0, 0), ("d", DATA, 8), *functions]
+    names = b"".join(name.encode() + b"\0" for name, *_ in symbols)
+    table, place = b"", 0
+    for name, section, value in symbols:
+        table += struct.pack("<IBBHQQ", place, 0, 0, section, value, 0)
+        place += len(name) + 1
+    moved = b"".join(struct.pack("<QQq", o, symbol << 32 | kind, addend) for o, symbol, kind, addend in relocations)
+    # type, flags, content, link, info, alignment
+    sections = [
+        (0, 0, b"", 0, 0, 0),
+        (1, 2 | changes.get("code_flags", 0), bytes(range(40)), 0, 0, 16),
+        (1, 2, b"d" * 24, 0, 0, changes.get("data_alignment", 64)),
+        (8, 2, b"z" * 32, 0, 0, 0),
+        (1, 2, b"", 0, 0, 8192),
+        (1, 0, b"comment", 0, 0, 8192),
+        (2, 0, table, 7, 0, 8),
+        (3, 0, names, 0, 0, 1),
+        (4, 0, moved, 6, CODE, 8),
+        (4, 0, struct.pack("<QQq", 0, 9 << 32 | 77, 0), 6, 5, 8),  # of the section that is not loaded
+    ]
+    contents, headers, offset = b"", b"", 64
+    for sort, flags, content, link, info, alignment in sections:
+        size = len(content)
+        headers += struct.pack("<IIQQQQIIQQ", 0, sort, flags, 0, offset, size, link, info, alignment, 0)
+        contents += content
+        offset += size
+    start = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 1, 62, 1, 0, 0, offset, 0, 64, 0, 0, 64, len(sections), 0
+    )
+    return start + contents + headers
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Return a function that loads object code without executing it, and returns the offsets and the memory."""
+    from irrun.fast.jit import objects
+
+    executable = []
+    monkeypatch.setattr(objects, "_make_executable", lambda start, size: executable.append((start, size)))
+    monkeypatch.setattr(objects, "_loaded", [])
+
+    def run(code, *names):
+        found = objects.load_object(code, names)
+        if found is None:
+            assert objects._loaded == executable == []
+            return None
+        ((start, size),) = executable
+        (memory,) = objects._loaded
+        assert len(memory) == size
+        offsets = {name: address - start for name, address in found.items()}
+        return offsets, start, memory
+
+    return run
+
+
+@loads_objects
+def test_loaded_sections_are_aligned_behind_the_table_of_addresses(load):
+    offsets, _, memory = load(build_object(functions=[("f", CODE, 4), ("g", ZEROS, 1)]), "f", "g", "d")
+    assert offsets == {"f": 4, "d": 64 + 8, "g": 88 + 1}
+    assert memory[:40] == bytes(range(40))
+    assert memory[64:88] == b"d" * 24
+    assert memory[88:] == bytes(32)
+
+
+@loads_objects
+def test_addresses_are_differences_to_places_and_to_the_table(load):
+    relocations = [(0, 2, PC64, 3), (8, 2, GOTOFF64, -5), (16, 2, GOT64, 1), (24, 1, GOTPC64, 7), (32, 3, GOT64, 2)]
+    offsets, start, memory = load(build_object(relocations), "f")
+    # two addresses, the code from 16 on, the data from 64 on
+    assert offsets == {"f": 16 + 4}
+    assert struct.unpack_from("<2Q", memory) == (start + 64 + 8, start + 16 + 4)
+    assert struct.unpack_from("<5q", memory, 16) == (64 + 8 + 3 - 16, 64 + 8 - 5, 0 + 1, 7 - (16 + 24), 8 + 2)
+    assert memory[64:88] == b"d" * 24
+
+
+@loads_objects
+@pytest.mark.parametrize(
+    ("changes", "is_loaded"),
+    [
+        ({"relocations": [(32, 2, PC64, 0)]}, True),
+        ({"relocations": [(33, 2, PC64, 0)]}, False),  # beyond the section
+        ({"relocations": [(0, 2, 26, 0)]}, False),  # unknown
+        ({"relocations": [(0, 1, PC64, 0)]}, False),  # only the table itself has this type
+        ({"relocations": [(0, 2, GOTPC64, 0)]}, False),
+        ({"relocations": [(0, 4, PC64, 0)], "functions": [("f", CODE, 4), ("g", 0, 0)]}, False),  # undefined
+        ({"relocations": [(0, 4, GOT64, 0)], "functions": [("f", CODE, 4), ("g", 0, 0)]}, False),
+        ({"functions": [("f", CODE, 4), ("g", 0, 0)]}, True),
+        ({"functions": [("f", 0, 4)]}, False),
+        ({"functions": [("g", CODE, 4)]}, False),
+        ({"code_flags": 0x400}, False),
+        ({"data_alignment": 4096}, True),
+        ({"data_alignment": 1}, True),
+        ({"data_alignment": 8192}, False),
+        ({"data_alignment": 24}, False),
+    ],
+    ids=str,
+)
+def test_object_code_with_other_features_is_left_to_llvm(load, changes, is_loaded):
+    assert (load(build_object(**changes), "f") is not None) == is_loaded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from typing import NamedTuple
@@ -19,10 +20,17 @@ from irrun.fast.jit.bindings import Layout, make_layout
 from irrun.fast.jit.concatenation import ConcatKernel
 from irrun.fast.jit.conversion import WideningKernel
 from irrun.fast.jit.copies import MAX_SMALL_SIZE, RotationKernel, bind_contiguous
+from irrun.fast.jit.detections import DetectionKernel
 from irrun.fast.jit.elementwise import MAX_ROWS, plan_rows
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.group_normalization import GroupNormalizationKernel
-from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel, SoftmaxKernel
+from irrun.fast.jit.kernels import (
+    ConvolutionKernel,
+    ExpressionKernel,
+    NormalizationKernel,
+    SoftmaxKernel,
+    expand_operand,
+)
 from irrun.fast.jit.means import MeanKernel
 from irrun.fast.jit.nests import Copy, StridedLayout, make_nest
 from irrun.fast.jit.pooling import MaxPoolKernel
@@ -35,13 +43,16 @@ from irrun.fast.jit.product_kernels import (
 from irrun.fast.jit.projections import Projection
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.scalar_functions import find_scalar_function
-from irrun.fast.jit.sequence_members import view_elements, view_layout
+from irrun.fast.jit.sequence_members import Computation, Concatenation, Views, view_elements, view_layout
+from irrun.fast.jit.sequence_plans import make_plan
+from irrun.fast.jit.sequences import SequenceKernel
 from irrun.fast.jit.sites import create_kernel
 from irrun.fast.jit.transposition import MIN_MATRIX_SIZE
 from irrun.fast.jit.variable_products import MAX_ITEMS, MAX_PACKED_SIZE, MIN_ROWS, describe_products
 from irrun.fast.specialization import CallSite
 from irrun.ops._support.autoload import load_kernels
 from irrun.ops._support.registry import find
+from irrun.ops.detection.detection_output import DetectionSettings
 
 pytestmark = pytest.mark.usefixtures("own_kernel_cache")
 
@@ -251,6 +262,51 @@ def test_operands_of_products_with_strides_are_not_bound(kernels):
     assert kernels["variable product"].bind([*layouts, make_layout((16, 8))]).shape == (16, 8)
     with refuses("expected contiguous operands"):
         kernels["variable product"].bind([*layouts, Layout((16, 8), (4, 64))])
+
+
+def test_constants_of_other_types_have_no_kernels():
+    with refuses("expected f32"):
+        ConvolutionKernel(ones(1, 4, 3, 3, 3), CONVOLUTION, ADD, [ones(4, 1, 1, dtype=F64)])(ones(1, 3, 5, 5))
+    for weights in (ones(5, 3, dtype=F64), ones(5, 3, dtype=I32)):
+        with refuses("expected f32"):
+            ProductKernel(2, weights, (), [])
+
+
+def test_operands_have_the_form_that_epilogues_read():
+    shape = (2, 4, 3, 3)
+    scalar, channel, full = ones(), ones(4, 1, 1), ones(*shape)
+    assert expand_operand(scalar, "scalar", shape) is scalar
+    assert expand_operand(full, "full", shape) is full
+    assert expand_operand(channel, "channel", shape).shape == (2, 4)
+    assert expand_operand(ones(2, 4, 1, 1), "channel", shape).shape == (2, 4)
+    assert expand_operand(ones(4, 3, 3), "full", shape).shape == shape
+    assert expand_operand(full.swapaxes(2, 3), "full", shape).flags.c_contiguous
+
+
+def test_unaligned_matrices_are_copied():
+    kernel = VariableProductKernel((False, False), (), [])
+    left, right = np.arange(64, dtype=np.float32).reshape(16, 4), np.arange(32, dtype=np.float32).reshape(4, 8)
+    for values in ((left, right), (right[:, :4], left.T)):
+        shifted = [unaligned(*x.shape) for x in values]
+        for x, value in zip(shifted, values, strict=True):
+            x[...] = value
+        with contextlib.suppress(NoKernelError):
+            np.testing.assert_array_equal(kernel(*shifted), kernel(*values))
+    assert kernel(left, right).shape == (16, 8)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "divide"),
+    [({}, np.floor_divide), ({"m_pythondiv": False}, lambda a, b: np.trunc(a / b).astype(np.int32))],
+)
+def test_integers_are_divided_downwards_or_toward_zero(attributes, divide):
+    element, dtype = find_scalar_function("Divide-1", attributes, (I32, I32))
+    assert dtype == I32
+    a, b = np.meshgrid(np.arange(-9, 10, dtype=np.int32), np.array([-4, -3, -1, 1, 3, 4], np.int32))
+    result = np.empty(a.shape, np.int32)
+    layouts = [StridedLayout(x.shape, x.strides, I32) for x in (result, a, b)]
+    make_nest(element, a.shape, layouts[:1], layouts[1:]).run(*(x.ctypes.data for x in (result, a, b)))
+    np.testing.assert_array_equal(result, divide(a, b))
 
 
 @pytest.mark.parametrize(
@@ -727,3 +783,42 @@ def test_values_in_f16_are_widened_and_those_in_f32_stay():
     np.testing.assert_array_equal(widened, data)
     with refuses("expected f16"):
         kernel(data.astype(F64))
+
+
+def test_detections_are_computed_in_f32():
+    load_kernels("DetectionOutput")
+    attributes = find("DetectionOutput", "opset8").attributes
+    defaults = {a.name: a.default for a in attributes if not a.required}
+    settings = DetectionSettings(**defaults | {"keep_top_k": [3], "nms_threshold": 0.5, "normalized": True})
+    inputs = [np.zeros((1, 4), F32), np.zeros((1, 2), F32), np.array([[[0, 0, 1, 1], [1, 1, 1, 1]]], F32)]
+    for position in (None, 0, 1, 2):
+        kernel = DetectionKernel(settings, (None,) * 3, (False,) * 3)
+        own = [x.astype(F64) if i == position else x for i, x in enumerate(inputs)]
+        if position is None:
+            assert kernel(*own).shape[-1] == 7
+        else:
+            with refuses("expected f32"):
+                kernel(*own)
+
+
+def test_sequences_refuse_other_types():
+    members = [Computation((1,), 2, SoftmaxKernel(2))]
+    kernel, coded = SequenceKernel(members, [1], [2]), SequenceKernel(members, [1], [2], [1])
+    assert kernel(ones(2, 3)).shape == (2, 3)
+    for own, data in ((kernel, ones(2, 3, dtype=F64)), (kernel, ones(2, 4, dtype=np.uint8)), (coded, ones(2, 3))):
+        with refuses("expected f32, and codes in bytes"):
+            own(data)
+
+
+def test_parts_of_sequences_that_do_not_fit_together_have_no_plan():
+    layouts = {1: make_layout((2, 3)), 2: make_layout((2, 4)), 3: make_layout((0, 3))}
+    views = [Views(1, (4,), lambda x: x.copy())]
+    for members, output, reason in (
+        ([Concatenation((1, 2), 4, 0)], 4, "expected inputs of the same shape apart from the axis"),
+        ([Concatenation((3, 3), 4, 1)], 4, "expected inputs of the same shape apart from the axis"),
+        (views, 4, "expected views"),
+    ):
+        with refuses(reason):
+            make_plan(members, layouts, [output])
+    assert make_plan([Concatenation((1, 2), 4, -1)], layouts, [4]).results == [(2, 7)]
+    assert make_plan([Concatenation((1, 3), 4, 0)], layouts, [4]).results == [(2, 3)]
