@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from onnx_backend.reasons import DISAGREEMENTS, find_reason, is_random
-from onnx_backend.suite import KINDS, Outcome, Suite
+from onnx_backend.suite import KINDS, Outcome, Suite, load_tests
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "conformance.md"
@@ -22,8 +22,8 @@ PAGE = ROOT / "docs" / "conformance.md"
 
 def main() -> None:
     """Run the tests and write or check the page."""
-    with Suite() as suite:
-        outcomes = [suite.run(name) for name in suite.list_tests()]
+    with Suite(load_tests()) as suite:
+        outcomes = [suite.run(name) for name in sorted(suite.tests)]
     text = "\n".join(format_page(outcomes)) + "\n"
     unexplained = [o.name for o in outcomes if not o.conversion_error and o.irrun_error and not find_reason(o.name)]
     if unexplained:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import signal
@@ -41,6 +42,12 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
         stash[SLOW] = stash.get(SLOW, 0) + sum(item.get_closest_marker("slow") is not None for item in items)
 
 
+def pytest_collection_finish() -> None:
+    """Exclude the modules and tests from the search for cyclic garbage, which would visit them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Tell the process that prints how many slow tests this worker did not run."""
     output = getattr(session.config, "workeroutput", None)
@@ -72,6 +79,15 @@ def data() -> Path:
     if not folder.is_dir():
         pytest.skip("the real models are not in ../shared/data")
     return folder
+
+
+@pytest.fixture(scope="session")
+def backend_tests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the backend tests of ONNX by name, which all processes that run tests share."""
+    from onnx_backend.suite import share_tests
+
+    folder = tmp_path_factory.getbasetemp()
+    return share_tests(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ import onnx
 import onnxruntime as ort
 
 import irrun
-from irrun.conformance.cases import GENERATORS, list_cases, load_generators
+from irrun.conformance.cases import GENERATORS, Case, list_cases, load_generators
 from irrun.conformance.harness import build_model, compare_outputs
 from irrun.element_types import ELEMENT_TYPES
 from irrun.export.rules import find_rule
@@ -76,6 +78,7 @@ def run_exported(path, values, names):
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     used = {value.name for value in session.get_inputs()}
     return session.run(None, {n: np.asarray(v) for n, v in zip(names, values, strict=True) if n in used})
@@ -89,53 +92,83 @@ def has_rule(type, since):
 OPERATIONS = sorted(key for key in GENERATORS if has_rule(*key))
 
 
-def find_refusals(type, since, cases, folder, *, dynamic=False):
-    """Compare cases with onnxruntime, and return the messages about those that cannot be exported."""
+@dataclass
+class Example:
+    """A case as a model in a file.
+
+    Attributes:
+        case: The case.
+        path: The file.
+    """
+
+    case: Case
+    path: Path
+
+    @cached_property
+    def model(self):
+        return irrun.read_model(self.path)
+
+    @cached_property
+    def expected(self):
+        """What the definitions of the operations compute."""
+        compiled = irrun.compile_model(self.model, precision="declared", optimize=False)
+        results = compiled(list(self.case.parameter_values))
+        return [np.asarray(results[i]) for i in range(len(compiled.outputs))]
+
+
+@pytest.fixture(scope="module", params=OPERATIONS, ids=lambda operation: "{}-{}".format(*operation))
+def examples(request, tmp_path_factory):
+    """Return models of an operation. No file is written twice, since file systems wait for the disk then."""
     import openvino as ov
 
+    type, since = request.param
+    folder = tmp_path_factory.mktemp("models")
+    examples = [Example(case, folder / f"{i}.xml") for i, case in enumerate(choose_cases(type, since))]
+    for example in examples:
+        ov.serialize(build_model(type, since, example.case), example.path)
+    return examples
+
+
+def find_refusals(examples, folder, *, dynamic=False):
+    """Compare models with onnxruntime, and return the messages about those that cannot be exported."""
     refused = []
-    for case in cases:
-        ov.serialize(build_model(type, since, case), folder / "model.xml")
-        model = irrun.read_model(folder / "model.xml")
+    for example in examples:
+        case = example.case
+        model = irrun.read_model(example.path) if dynamic else example.model
         if dynamic:
             model.reshape(
                 {s.any_name: [-1] * len(s.partial_shape) for s in model.inputs if s.partial_shape is not None}
             )
+        path = folder / f"{example.path.stem}.onnx"
         try:
-            irrun.export_onnx(model, folder / "model.onnx")
+            irrun.export_onnx(model, path)
         except irrun.UnsupportedError as error:
             refused.append(str(error))
             continue
         if not dynamic:  # the checker needs the ranks of outputs
-            onnx.checker.check_model(str(folder / "model.onnx"))
-        compiled = irrun.compile_model(model, precision="declared")
-        results = compiled(list(case.parameter_values))
-        expected = [np.asarray(results[i]) for i in range(len(compiled.outputs))]
+            onnx.checker.check_model(str(path))
         try:
-            found = run_exported(folder / "model.onnx", case.parameter_values, [s.any_name for s in model.inputs])
+            found = run_exported(path, case.parameter_values, [s.any_name for s in model.inputs])
         except Exception as error:  # onnxruntime's exceptions have no common base
             if dynamic and "mode only supports" in str(error):
                 continue  # ranks and axes that onnxruntime cannot resize
             raise
-        case.tolerance = TOLERANCES.get(expected[0].dtype.char, case.tolerance)
-        compare_outputs(found[: len(expected)], expected, case, f"{case.note} {case.attributes}")
+        tolerance = TOLERANCES.get(example.expected[0].dtype.char, case.tolerance)
+        found = found[: len(example.expected)]
+        compare_outputs(found, example.expected, replace(case, tolerance=tolerance), f"{case.note} {case.attributes}")
     failures = [text for text in refused if re.search(r"[A-Z]\w*Error: ", text)]
     assert not failures  # a rule refuses a layer with a message of its own
     return refused
 
 
-@pytest.mark.parametrize(("type", "since"), OPERATIONS, ids=str)
-def test_exported_operation_agrees(type, since, tmp_path):
-    cases = choose_cases(type, since)
-    refused = find_refusals(type, since, cases, tmp_path)
-    assert len(refused) < len(cases) or not cases, refused
+def test_exported_operation_agrees(examples, tmp_path):
+    refused = find_refusals(examples, tmp_path)
+    assert len(refused) < len(examples) or not examples, refused
 
 
-@pytest.mark.parametrize(("type", "since"), OPERATIONS, ids=str)
-def test_exported_operation_of_dynamic_shape_agrees(type, since, tmp_path):
-    cases = choose_cases(type, since)
-    chosen = cases[:: max(1, len(cases) // DYNAMIC_SAMPLE)][:DYNAMIC_SAMPLE]
-    find_refusals(type, since, chosen, tmp_path, dynamic=True)
+def test_exported_operation_of_dynamic_shape_agrees(examples, tmp_path):
+    chosen = examples[:: max(1, len(examples) // DYNAMIC_SAMPLE)][:DYNAMIC_SAMPLE]
+    find_refusals(chosen, tmp_path, dynamic=True)
 
 
 #: Relative and absolute tolerances: onnxruntime's sums and functions round differently.

@@ -4,16 +4,21 @@
 with `openvino.Core().read_model`, serializes the graph without further transformations, and compares the outputs of
 irrun and of OpenVINO with those that ONNX expects. A conversion may crash the process, so a `Suite` runs the tests in
 a child process, which it replaces after a crash.
+
+ONNX computes the expected outputs when the tests are loaded, which takes seconds. `share_tests` keeps them in a file,
+for other processes.
 """
 
 from __future__ import annotations
 
 import glob
+import pickle
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import get_context
@@ -22,7 +27,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["KINDS", "Outcome", "Suite", "compare_outputs", "list_tests", "load_data_sets", "load_tests", "run_test"]
+import irrun
+from irrun.atomic_files import atomic_write
+
+__all__ = ["KINDS", "Outcome", "Suite", "compare_outputs", "load_data_sets", "load_tests", "run_test", "share_tests"]
 
 #: The kinds of tests whose data is part of the package. Others download large models.
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
@@ -52,9 +60,14 @@ class Outcome:
 
 
 class Suite:
-    """Runs tests one after another in a child process, which may crash."""
+    """Runs tests one after another in a child process, which may crash.
 
-    def __init__(self) -> None:
+    Args:
+        tests: The tests by name, as kind/name.
+    """
+
+    def __init__(self, tests: Mapping[str, Any]) -> None:
+        self.tests = tests
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Suite:
@@ -64,17 +77,12 @@ class Suite:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def list_tests(self) -> list[str]:
-        """Return the names of all tests, sorted."""
-        names: list[str] = self._submit(list_tests)
-        return names
-
     def run(self, name: str, plugin: Plugin = "always") -> Outcome:
         """Run one test. If the process crashes, run it again without OpenVINO's plugin."""
         outcome: Outcome
         for choice in (plugin, "never"):
             try:
-                outcome = self._submit(run_test, name, choice)
+                outcome = self._submit(run_test, name, self.tests[name], choice)
             except BrokenProcessPool:
                 continue
             return outcome
@@ -90,22 +98,17 @@ class Suite:
             raise
 
 
-def list_tests() -> list[str]:
-    """Return the names of all tests, as kind/name."""
-    return sorted(load_tests())
-
-
-def run_test(name: str, plugin: Plugin = "always") -> Outcome:
+def run_test(name: str, test: Any, plugin: Plugin = "always") -> Outcome:
     """Convert the model of one test and run it on irrun and on OpenVINO's CPU plugin.
 
     Args:
         name: The name of the test, as kind/name.
+        test: ONNX's test.
         plugin: When to run the CPU plugin. "if needed" is where irrun fails: it takes most of the time.
     """
     import onnx
     import openvino as ov
 
-    test = load_tests()[name]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         path = Path(folder) / "model.xml"
@@ -123,6 +126,11 @@ def run_test(name: str, plugin: Plugin = "always") -> Outcome:
         except Exception as error:
             return Outcome(name, conversion_error=str(error).strip())
 
+        source: irrun.Model | Path = path
+        operations: tuple[str, ...] = ()
+        with suppress(irrun.ModelError):  # which `_run_irrun` reports
+            source = irrun.read_model(path)
+            operations = _list_operations(source)
         outputs: dict[str, list[list[Any]]] = {}
 
         def run_side(side: str, run: Callable[[Any, Sequence[Any]], list[list[Any]]], model: Any) -> str:
@@ -133,7 +141,7 @@ def run_test(name: str, plugin: Plugin = "always") -> Outcome:
                 return str(error).replace(str(path), path.name).strip() or type(error).__name__
             return ""
 
-        irrun_error = run_side("irrun", _run_irrun, path)
+        irrun_error = run_side("irrun", _run_irrun, source)
         if plugin == "always" or (plugin == "if needed" and irrun_error):
             openvino_error = run_side("openvino", _run_openvino, converted)
         else:
@@ -143,23 +151,28 @@ def run_test(name: str, plugin: Plugin = "always") -> Outcome:
             outputs_agree = True
         except (KeyError, AssertionError):
             outputs_agree = False
-        return Outcome(name, "", irrun_error, openvino_error, outputs_agree, _list_operations(path))
+        return Outcome(name, "", irrun_error, openvino_error, outputs_agree, operations)
 
 
-def _list_operations(path: Path) -> tuple[str, ...]:
-    import irrun
+def _list_operations(model: irrun.Model) -> tuple[str, ...]:
     from irrun.ops._support.registry import find
 
-    try:
-        layers = [layer for _, layer in irrun.read_model(path).graph.walk()]
-    except irrun.ModelError:
-        return ()
+    layers = [layer for _, layer in model.graph.walk()]
     return tuple(sorted({str(find(layer.type, layer.version) or layer.type) for layer in layers}))
 
 
-@lru_cache(maxsize=1)
+def share_tests(folder: Path) -> dict[str, Any]:
+    """Return ONNX's tests by name, from a file in a folder, which is written if it does not exist."""
+    path = folder / "onnx_backend_tests.pickle"
+    if not path.exists():
+        with atomic_write(path) as file:
+            pickle.dump(load_tests(), file)
+    tests: dict[str, Any] = pickle.loads(path.read_bytes())
+    return tests
+
+
 def load_tests() -> dict[str, Any]:
-    """Return ONNX's test cases by name, as kind/name."""
+    """Return ONNX's tests by name, as kind/name."""
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -219,10 +232,8 @@ def _to_value(value: Any) -> Any:
     return array.astype(object) if array.dtype.kind in "SU" else array
 
 
-def _run_irrun(path: Path, data_sets: Sequence[Any]) -> list[list[Any]]:
-    import irrun
-
-    compiled = irrun.compile_model(path, precision="declared")  # ONNX rounds each value to its type
+def _run_irrun(model: irrun.Model | Path, data_sets: Sequence[Any]) -> list[list[Any]]:
+    compiled = irrun.compile_model(model, precision="declared")  # ONNX rounds each value to its type
     outputs = []
     for inputs, _ in data_sets:
         result = compiled(dict(enumerate(_match_inputs([t.names for t in compiled.inputs], inputs))))

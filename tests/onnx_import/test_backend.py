@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_backend.suite import compare_outputs, load_data_sets, load_tests
+from onnx_backend.suite import compare_outputs, load_data_sets
 
 import irrun
 from onnx_import.reasons import RELEASE, find_reason
@@ -17,9 +17,11 @@ from onnx_import.reasons import RELEASE, find_reason
 onnx = pytest.importorskip("onnx")
 
 
-def test_backend_tests_pass_except_those_with_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_backend_tests_pass_except_those_with_a_reason(
+    backend_tests: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     errors: dict[str, str] = {}
-    tests = load_tests()
+    tests = backend_tests
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for name, test in tests.items():
