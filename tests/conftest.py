@@ -43,9 +43,13 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the modules and tests from the search for cyclic garbage, which would visit them again and again."""
-    gc.collect()
-    gc.freeze()
+    """Exclude the modules and tests from the search for cyclic garbage, which would visit them again and again.
+
+    Only workers do: debuggers and other tools do not find the objects that are excluded.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
