@@ -303,6 +303,7 @@ class NormalizationKernel(CompiledKernel):
         attributes: The attributes of MVN-6.
         steps: The steps of the epilogue.
         operands: The value of each operand of the epilogue if it is constant, or None.
+        is_centered: Whether the mean is subtracted; without, rows are divided by their root mean square.
     """
 
     description = "compiled: normalization, one row at a time"
@@ -314,10 +315,12 @@ class NormalizationKernel(CompiledKernel):
         attributes: Mapping[str, Any],
         steps: tuple[Step, ...],
         operands: Sequence[Array | None],
+        is_centered: bool = True,
     ) -> None:
         self._rank, self._count, self._steps = rank, count, steps
         self._epsilon = float(attributes["eps"])
-        self._modes = bool(attributes["normalize_variance"]), attributes["eps_mode"] == "inside_sqrt"
+        is_inside = attributes["eps_mode"] == "inside_sqrt"
+        self._modes = bool(attributes["normalize_variance"]), is_inside, is_centered
         self._constants = [None if x is None else make_contiguous(x) for x in operands]
         self._bindings: dict[tuple[tuple[int, ...], ...], Binding] = {}
 
@@ -358,7 +361,7 @@ class NormalizationKernel(CompiledKernel):
             is_row = x.size == row and x.shape[-self._count :] == shape[-self._count :]
             if x.dtype != F32 or x.ndim > len(shape) or not (x.size == 1 or is_row or x.shape == shape):
                 raise NoKernelError("expected a scalar, a row, or an operand with the shape of the data")
-            kinds.append("scalar" if x.size == 1 else "full" if x.shape == shape else "row")
+            kinds.append("scalar" if x.size == 1 else "row" if is_row else "full")
         return Expression(tuple(kinds), self._steps)
 
 

@@ -178,6 +178,7 @@ def standardize_row(
     load: Callable[[Value, Value | None], Value],
     is_scaled: bool,
     is_inside: bool,
+    is_centered: bool = True,
 ) -> tuple[Value, Value]:
     """Append the mean of a row, and the factor for its deviations.
 
@@ -187,14 +188,15 @@ def standardize_row(
         load: Returns the vector at a position.
         is_scaled: Whether to divide by the deviation.
         is_inside: Whether `epsilon` is added to the variance instead of the deviation.
+        is_centered: Whether deviations are from the mean of the row instead of from 0.
     """
     epsilon, count = f.parameters["epsilon"], f.convert("sitofp", length, "float")
-    mean = sum_row(f, length, load) / count
+    mean = sum_row(f, length, load) / count if is_centered else f.coerce(0.0, "float")
     if not is_scaled:
         return mean, f.coerce(1.0, "float")
 
     def square(position: Value, mask: Value | None) -> Value:
-        difference = load(position, mask) - mean
+        difference = load(position, mask) - mean if is_centered else load(position, mask)
         return difference * difference
 
     variance = sum_row(f, length, square) / count
@@ -204,8 +206,10 @@ def standardize_row(
 
 
 @cache_kernel
-def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool) -> Kernel:
+def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool, is_centered: bool = True) -> Kernel:
     """Return the kernel that subtracts the mean of rows, divides by the deviation and computes an expression.
+
+    Without the subtraction, rows are divided by their root mean square.
 
     "row" operands have the length of a row, "full" operands the shape of the data, and "scalar" operands one element.
     """
@@ -226,7 +230,7 @@ def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bo
         def load(position: Value, mask: Value | None, source: Value = source) -> Value:
             return f.load(f.offset(source, position), f.vector, mask)
 
-        mean, factor = standardize_row(f, length, load, is_scaled, is_inside)
+        mean, factor = standardize_row(f, length, load, is_scaled, is_inside, is_centered)
 
         def complete(
             position: Value,
@@ -236,7 +240,7 @@ def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bo
             mean: Value = mean,
             factor: Value = factor,
         ) -> None:
-            value = (load(position, mask) - mean) * factor
+            value = (load(position, mask) - mean if is_centered else load(position, mask)) * factor
             places = {"row": position, "full": start + position}
             operands = [
                 f.load(f.offset(base, places[kind]), f.vector, mask) if scalar is None else scalar
@@ -249,7 +253,7 @@ def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bo
 
 
 def make_normalization_task(
-    rows: int, length: int, epsilon: float, expression: Expression, modes: tuple[bool, bool]
+    rows: int, length: int, epsilon: float, expression: Expression, modes: tuple[bool, bool, bool]
 ) -> Task:
     """Return the task that normalizes rows of contiguous f32.
 
@@ -258,7 +262,8 @@ def make_normalization_task(
         length: Elements of a row.
         epsilon: Added to the variance or the deviation.
         expression: The expression of the result.
-        modes: Whether to divide by the deviation, and whether `epsilon` is added to the variance.
+        modes: Whether to divide by the deviation, whether `epsilon` is added to the variance, and whether to subtract
+            the mean.
 
     Returns:
         The task for the addresses of the data, of the result, and of a table of operand addresses.

@@ -107,6 +107,8 @@ class Phase:
 
 #: The phases of the program for runs without observers, in order.
 PHASES = (
+    Phase("common_subexpressions", "compute shapes and masks once; before other phases take instructions",
+          lambda facts: "ShapeOf" in facts.types),
     Phase("compressed_weights", "read integer weights in their stored form; no later phase knows their chains",
           lambda facts: facts.has_constants),
     Phase("grouped_attention", "do not repeat heads; before attention is compiled",
@@ -121,6 +123,8 @@ PHASES = (
           lambda facts: facts.use_jit and facts.has_bodies),
     Phase("early_projections", "combine channels before they are enlarged; convolutions are plain until here",
           lambda facts: "Interpolate" in facts.types and facts.has(lambda operation: operation.convolves)),
+    Phase("root_mean_squares", "normalize in one compiled kernel; before chains of elementwise operations are compiled",
+          lambda facts: facts.use_jit and "ReduceMean" in facts.types),
     Phase("jit", "compile kernels with the operations after them; NumPy computes the rest",
           lambda facts: facts.use_jit),
     Phase("merged_products", "compute compiled products of the same value together",
