@@ -12,7 +12,7 @@ from irrun.ops.shape_rules.dimensions import (
     ONE,
     contains,
     count_elements,
-    make_dimension,
+    make_static,
     may_equal,
     multiply,
     unite,
@@ -208,7 +208,7 @@ class _LoopBody(Generic[T]):
         shape = shape or PartialShape([1])
         axis = check_axis(entry.axis, len(shape))
         size = shape[axis]
-        total = UNBOUNDED if count is None else multiply(size, make_dimension(count, count))
+        total = UNBOUNDED if count is None else multiply(size, make_static(count))
         return PartialShape([*shape[:axis], total, *shape[axis + 1 :]])
 
 

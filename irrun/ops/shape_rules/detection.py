@@ -16,6 +16,7 @@ from irrun.ops.shape_rules.dimensions import (
     Dimension,
     get_bounds,
     make_dimension,
+    make_static,
     merge,
     multiply,
 )
@@ -58,7 +59,7 @@ def infer_padded_suppression_per_image(inputs: Inputs) -> Shapes:
 
 def _infer_padded_suppression(inputs: Inputs, with_images: bool) -> Shapes:
     total, is_exact = _count_boxes(inputs, 4, with_images)
-    return [PartialShape([make_dimension(total, total) if total is not None and is_exact else UNBOUNDED, 3])]
+    return [PartialShape([make_static(total) if total is not None and is_exact else UNBOUNDED, 3])]
 
 
 def _count_boxes(inputs: Inputs, coordinates: int, with_images: bool = True) -> tuple[int | None, bool]:

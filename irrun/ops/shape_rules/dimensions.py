@@ -21,6 +21,7 @@ __all__ = [
     "is_one",
     "limit",
     "make_dimension",
+    "make_static",
     "make_unknown",
     "may_equal",
     "merge",
@@ -45,6 +46,11 @@ def make_dimension(minimum: int, maximum: int | None) -> Dimension:
     if maximum is None or maximum >= _LARGEST:
         return DynamicDimension(minimum, None) if minimum else UNBOUNDED
     return StaticDimension(minimum) if minimum >= maximum else DynamicDimension(minimum, maximum)
+
+
+def make_static(size: int) -> Dimension:
+    """Return the dimension of arrays with this size; a negative one counts as 0."""
+    return make_dimension(size, size)
 
 
 def make_unknown(rank: int | None) -> PartialShape | None:

@@ -6,7 +6,7 @@ import math
 
 from irrun.ops._support.numerics import is_float
 from irrun.ops.shape_rules.axes import check_axis, check_scalar
-from irrun.ops.shape_rules.dimensions import count_elements, get_bounds, make_dimension, make_unknown
+from irrun.ops.shape_rules.dimensions import count_elements, get_bounds, make_dimension, make_static, make_unknown
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs, ShapeError
 from irrun.shapes import UNBOUNDED, PartialShape
@@ -72,7 +72,7 @@ def infer_range(inputs: Inputs) -> Shapes:
     if output_type is not None and not is_float(output_type.dtype):
         start, stop, step = map(math.trunc, numbers)
     count = max(0, math.ceil((stop - start) / step)) if step else 0
-    return [PartialShape([make_dimension(count, count)])]
+    return [PartialShape([make_static(count)])]
 
 
 @rule

@@ -15,6 +15,7 @@ from irrun.ops.shape_rules.dimensions import (
     divide_down,
     get_bounds,
     make_dimension,
+    make_static,
     make_unknown,
     multiply,
     shift,
@@ -83,9 +84,7 @@ def infer_grid_sample(inputs: Inputs) -> Shapes:
     batch = get_dimension(data, 0) or UNBOUNDED
     if grid is not None:
         batch = match_sizes(batch, grid[0], f"data {data} and grid {grid} have different batch sizes")
-        match_sizes(
-            grid[3], make_dimension(2, 2), f"grid has the shape {grid}, expected 2 coordinates in the last dimension"
-        )
+        match_sizes(grid[3], make_static(2), f"grid has the shape {grid}, expected 2 coordinates in the last dimension")
     sizes = grid[1:3] if grid is not None else (UNBOUNDED, UNBOUNDED)
     return [PartialShape([batch, get_dimension(data, 1) or UNBOUNDED, *sizes])]
 

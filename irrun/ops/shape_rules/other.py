@@ -39,7 +39,7 @@ def infer_real_transform(inputs: Inputs) -> Shapes:
     if axes is not None:
         low, high = get_bounds(result[axes[-1]])
         result[axes[-1]] = make_dimension(_halve(low), None if high is None else _halve(high))
-    return [PartialShape([*result, make_dimension(2, 2)])]
+    return [PartialShape([*result, 2])]
 
 
 def _halve(size: int) -> int:

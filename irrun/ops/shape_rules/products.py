@@ -10,7 +10,7 @@ from irrun.ops.shape_rules.dimensions import (
     Dimension,
     broadcast,
     broadcast_shapes,
-    make_dimension,
+    make_static,
     make_unknown,
     merge,
     multiply,
@@ -146,7 +146,7 @@ def infer_gated_unit(inputs: Inputs) -> Shapes:
     data = inputs.require_shape(0)
     axis = check_axis(inputs["axis"], len(data))
     size = inputs["split_lengths"]
-    return [PartialShape([*data[:axis], make_dimension(size, size), *data[axis + 1 :]])]
+    return [PartialShape([*data[:axis], make_static(size), *data[axis + 1 :]])]
 
 
 @rule
@@ -194,7 +194,7 @@ def infer_sequence(inputs: Inputs) -> Shapes:
     for position, axis in [*((i, 1) for i in range(1, count + 1)), *((i, 0) for i in range(count + 2, count + 5))]:
         check_size(inputs, position, axis, number)
     _check_weights(inputs, count + 2, 1)
-    directions = make_dimension(number, number)
+    directions = make_static(number)
     data = inputs.get_shape(0)
     length = UNBOUNDED if data is None else data[1]
     state = PartialShape([batch, directions, size])
@@ -237,7 +237,7 @@ def _get_hidden_size(inputs: Inputs, states: int, axis: int) -> Dimension:
     hidden: int = inputs["hidden_size"]
     for position in range(1, states + 1):
         check_size(inputs, position, -1, hidden)
-    return make_dimension(hidden, hidden)
+    return make_static(hidden)
 
 
 def _find_hidden_size(inputs: Inputs, states: int, axis: int) -> Dimension:
@@ -350,6 +350,6 @@ def infer_paged_attention(inputs: Inputs) -> Shapes:
     width, keys, values = (get_dimension(shape, 1) for shape in (query, key, value))
     columns: Dimension = UNBOUNDED
     if isinstance(width, int) and isinstance(keys, int) and isinstance(values, int) and keys:
-        columns = make_dimension(width * values // keys, width * values // keys)
+        columns = make_static(width * values // keys)
     vector = PartialShape([UNBOUNDED])
     return [PartialShape([tokens or UNBOUNDED, columns]), vector, vector]

@@ -16,6 +16,7 @@ from irrun.ops.shape_rules.dimensions import (
     get_bounds,
     is_one,
     make_dimension,
+    make_static,
     make_unknown,
     may_equal,
     merge,
@@ -92,7 +93,7 @@ def _find_remaining(
         if others == 0:
             if total:
                 raise ShapeError(f"shape is {pattern}, but -1 is undefined for data of the shape {data}")
-            return make_dimension(0, 0)
+            return make_static(0)
         if total % others:
             raise ShapeError(
                 f"shape is {pattern}, but the {total} elements of data {data} cannot be divided into parts of {others}"
@@ -175,7 +176,7 @@ def infer_concat(inputs: Inputs) -> Shapes:
     rank = len(known[0])
     axis = check_axis(inputs["axis"], rank) if rank else 0
     result: list[Dimension] = [UNBOUNDED] * rank
-    total: Dimension = make_dimension(0, 0)
+    total: Dimension = make_static(0)
     first = known[0]
     for position, shape in enumerate(shapes):
         if shape is None:
@@ -221,7 +222,7 @@ def infer_variadic_split(inputs: Inputs) -> Shapes:
     for low, high in lengths:
         sizes.append(UNBOUNDED if low < 0 else make_dimension(int(low), None if high == float("inf") else int(high)))
     open_parts = [i for i, interval in enumerate(lengths) if interval == (-1, -1)]
-    fixed = make_dimension(0, 0)
+    fixed = make_static(0)
     for i, part in enumerate(sizes):
         if i not in open_parts:
             fixed = add(fixed, part)
@@ -302,7 +303,7 @@ def _check_lengths(inputs: Inputs, data: PartialShape) -> None:
     for position in (1, 2, 3):
         length = inputs.get_length(position)
         message = f"{inputs.get_name(position)} has {length} elements, data {data} expects {len(data)}"
-        match_sizes(length, make_dimension(len(data), len(data)), message)
+        match_sizes(length, make_static(len(data)), message)
 
 
 @rule

@@ -12,6 +12,7 @@ from irrun.ops.shape_rules.dimensions import (
     get_bounds,
     is_one,
     make_dimension,
+    make_static,
     make_unknown,
     may_equal,
     merge,
@@ -262,7 +263,7 @@ def infer_segment_max(inputs: Inputs) -> Shapes:
     if number is not None and len(number) == 1:
         count = number[0]
     elif not inputs.has(2) and segments is not None:
-        count = make_dimension(*(2 * [segments[-1] + 1 if segments else 0]))
+        count = make_static(segments[-1] + 1 if segments else 0)
     return [None if data is None else PartialShape([count, *data[1:]])]
 
 

@@ -6,7 +6,15 @@ import math
 from collections.abc import Sequence
 
 from irrun.ops.shape_rules.axes import check_scalar, match_sizes, normalize_axes
-from irrun.ops.shape_rules.dimensions import ONE, Dimension, get_bounds, make_dimension, make_unknown, multiply
+from irrun.ops.shape_rules.dimensions import (
+    ONE,
+    Dimension,
+    get_bounds,
+    make_dimension,
+    make_static,
+    make_unknown,
+    multiply,
+)
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs, ShapeError, to_dimension
 from irrun.shapes import PartialShape
@@ -187,7 +195,7 @@ def infer_pad(inputs: Inputs) -> Shapes:
     for position in (1, 2):
         length = inputs.get_length(position)
         message = f"{inputs.get_name(position)} has {length} elements, data {data} expects {len(data)}"
-        match_sizes(length, make_dimension(len(data), len(data)), message)
+        match_sizes(length, make_static(len(data)), message)
     if begin is None or end is None:
         return [make_unknown(len(data))]
     result = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from irrun.ops.shape_rules.axes import get_dimension
-from irrun.ops.shape_rules.dimensions import make_dimension
+from irrun.ops.shape_rules.dimensions import make_static
 from irrun.ops.shape_rules.registration import Shapes, rule
 from irrun.ops.shape_rules.values import Inputs
 from irrun.shapes import UNBOUNDED, PartialShape
@@ -49,7 +49,7 @@ def infer_dense_rows(inputs: Inputs) -> Shapes:
 @rule
 def infer_sparse_rows(inputs: Inputs) -> Shapes:
     """Return [elements, 2]."""
-    return [PartialShape([UNBOUNDED, make_dimension(2, 2)])]
+    return [PartialShape([UNBOUNDED, 2])]
 
 
 @rule
@@ -124,5 +124,5 @@ def infer_joined_strings(inputs: Inputs) -> Shapes:
 def infer_split_strings(inputs: Inputs) -> Shapes:
     """Return [parts, rank + 1], the number of parts twice, [bytes], and [rank + 1]."""
     shape = inputs.get_shape(0)
-    rank = UNBOUNDED if shape is None else make_dimension(len(shape) + 1, len(shape) + 1)
+    rank = UNBOUNDED if shape is None else make_static(len(shape) + 1)
     return [PartialShape([UNBOUNDED, rank]), _LIST, _LIST, _LIST, PartialShape([rank])]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from irrun.ops._support.operation import Operation
-from irrun.ops.shape_rules.dimensions import Dimension, make_dimension
+from irrun.ops.shape_rules.dimensions import ONE, Dimension, make_dimension
 from irrun.shapes import UNBOUNDED, PartialShape
 
 __all__ = ["VALUE_LIMIT", "Inputs", "ShapeError", "UnknownShapeError", "Value", "to_dimension"]
@@ -188,7 +188,7 @@ class Inputs:
         shape = self.get_shape(position)
         if shape is None or len(shape) > 1:
             return UNBOUNDED
-        return shape[0] if len(shape) else make_dimension(1, 1)
+        return shape[0] if len(shape) else ONE
 
     def count(self, position: int) -> int | None:
         """Return the number of elements of an input of rank 0 or 1 if it is known."""

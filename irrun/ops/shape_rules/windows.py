@@ -13,7 +13,7 @@ from irrun.ops.shape_rules.dimensions import (
     divide_down,
     divide_up,
     limit,
-    make_dimension,
+    make_static,
     make_unknown,
     merge,
     multiply,
@@ -52,7 +52,7 @@ def infer_convolution(inputs: Inputs) -> Shapes:
 def _count_groups(channels: Dimension, groups: Dimension, group_size: Dimension) -> Dimension:
     """Return the number of groups, from the data's channels if the filters do not give it."""
     if isinstance(channels, int) and isinstance(group_size, int) and group_size and not isinstance(groups, int):
-        return make_dimension(channels // group_size, channels // group_size)
+        return make_static(channels // group_size)
     return groups
 
 
@@ -122,7 +122,7 @@ def _count_windows(
     for size, k, stride, dilation, b, e in zip(spatial, kernel, strides, dilations, begin, end, strict=True):
         if isinstance(size, int) and isinstance(k, int):
             windows = create_windows([size], [k], [stride], [dilation], [b], [e], auto_pad, rounding)  # type: ignore[arg-type]
-            counts.append(make_dimension(windows.output_shape[0], windows.output_shape[0]))
+            counts.append(make_static(windows.output_shape[0]))
         elif auto_pad in ("same_upper", "same_lower"):
             counts.append(divide_up(size, stride) if rounding == "floor" else UNBOUNDED)
         else:
@@ -144,7 +144,7 @@ def infer_pooling(inputs: Inputs) -> Shapes:
         return [make_unknown(len(kernel) + 2)] * inputs.output_count
     if len(data) != len(kernel) + 2:
         raise ShapeError(f"data has the shape {data}, the kernel {list(kernel)} expects rank {len(kernel) + 2}")
-    windows = _count_windows(inputs, data[2:], [make_dimension(k, k) for k in kernel], inputs["rounding_type"])
+    windows = _count_windows(inputs, data[2:], [make_static(k) for k in kernel], inputs["rounding_type"])
     return [PartialShape([*data[:2], *windows])] * inputs.output_count
 
 

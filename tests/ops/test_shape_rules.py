@@ -795,11 +795,11 @@ def infer(operation: Operation, inputs: list[Any], attributes: dict[str, str], o
     return [None if shape is None else str(shape) for shape in shapes]
 
 
-@pytest.mark.parametrize(("name", "inputs", "attributes", "expected"), CASES)
-def test_shapes_follow_from_partial_shapes(
-    name: str, inputs: list[Any], attributes: dict[str, str], expected: list[str | None]
-) -> None:
-    assert infer(OPERATIONS[name], inputs, attributes, len(expected)) == expected
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, *_ in CASES))
+def test_shape_rules_infer_what_follows_from_partial_shapes(name: str) -> None:
+    for own_name, inputs, attributes, expected in CASES:
+        if own_name == name:
+            assert infer(OPERATIONS[name], inputs, attributes, len(expected)) == expected, (inputs, attributes)
 
 
 def test_priors_with_aspect_ratios_of_zero_are_refused() -> None:
