@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def infer(name: str, *inputs: Value | None, element_type: Any = I64, **attribute
 
 
 #: Functions of integers whose bounds are those of the results.
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[..., int]] = {
     "Add-opset1": lambda a, b: a + b,
     "Subtract-opset1": lambda a, b: a - b,
     "Multiply-opset1": lambda a, b: a * b,
