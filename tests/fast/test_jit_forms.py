@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 
 import ml_dtypes
 import numpy as np
@@ -13,13 +14,18 @@ pytest.importorskip("llvmlite")
 
 from fast.harness import find_operation, use_lanes
 from irrun.fast.compressed import CompressedWeights
+from irrun.fast.errors import NoKernelError
 from irrun.fast.interpolate import Interpolation
-from irrun.fast.jit import compiler, convolution_plan, depthwise, dot_products, host, interpolation
+from irrun.fast.jit import compiler, convolution_plan, depthwise, dot_products, host, interpolation, nests
+from irrun.fast.jit.bindings import make_layout
 from irrun.fast.jit.code import Function
 from irrun.fast.jit.compressed import CompressedKernel, RowProducts
 from irrun.fast.jit.compressed_codes import WeightAddresses, supports
 from irrun.fast.jit.convolution_plan import Geometry, Plan
-from irrun.fast.jit.expressions import Expression
+from irrun.fast.jit.expressions import Expression, Step
+from irrun.fast.jit.kernels import ExpressionKernel, SoftmaxKernel
+from irrun.fast.jit.reductions import compile_softmax
+from irrun.fast.jit.transposition import make_transposition
 from irrun.fast.specialization import CallSite
 
 pytestmark = pytest.mark.usefixtures("own_kernel_cache")
@@ -230,6 +236,21 @@ def test_tiles_are_completed_at_once_if_their_rows_are_rows_of_the_result(
     assert (plan.is_direct, plan.packs_pixels) == (is_direct, packs_pixels)
 
 
+def test_convolutions_of_very_many_or_large_blocks_have_no_plan():
+    pointwise = Geometry((4, 4), UNIT, UNIT, UNIT, NONE, NONE)
+    assert len(make_plan(pointwise, 1, 8, 16_384).blocks) == 1
+    with pytest.raises(NoKernelError, match="the rows are too long, or the blocks are too many"):
+        make_plan(pointwise, 1, 8, 16_385)
+    # a panel of 64 MiB: rows with as many elements as a window, in all channels
+    for columns, is_planned in ((4096, True), (4097, False)):
+        geometry = Geometry((4, columns), (4, 1), UNIT, UNIT, NONE, NONE)
+        if is_planned:
+            assert make_plan(geometry, 1024, 8).panel_size == 1 << 24
+        else:
+            with pytest.raises(NoKernelError, match="the rows are too long"):
+                make_plan(geometry, 1024, 8)
+
+
 # Compressed weights
 
 
@@ -295,8 +316,6 @@ def test_sums_of_rows_are_computed_where_no_table_contains_the_zero_point(monkey
     [np.ones((2, 32)), np.ones((2, 31), F32), np.ones((0, 32), F32), np.ones((), F32), np.ones((2, 32), np.int32)],
 )
 def test_data_of_compressed_products_has_rows_of_f32(data):
-    from irrun.fast.errors import NoKernelError
-
     kernel = CompressedKernel(make_weights((4, 32), np.int8))
     assert kernel(np.ones((2, 32), F32)).shape == (2, 4)
     assert kernel(np.ones(32, F32)).shape == (4,)
@@ -420,3 +439,137 @@ def test_narrower_vectors_interpolate(lanes):
         site = CallSite(find_operation("Interpolate-11"), make_interpolation(constants).site.attributes, constants,
                         (False,) * 3, 1)  # fmt: skip
         np.testing.assert_allclose(result, Interpolation(site)(data), rtol=0, atol=1e-5)
+
+
+# Loops
+
+
+@pytest.mark.parametrize(
+    ("strides", "heights"), [((1, 1), [7, 4, 2, 1]), ((1, 2), [7, 4, 2, 1]), ((2, 1), [4, 2, 1]), ((3, 2), [4, 2, 1])]
+)
+def test_rows_of_depthwise_convolutions_are_computed_together(monkeypatch, strides, heights):
+    """More of them share rows of the data with a stride of 1."""
+    monkeypatch.setattr(depthwise, "compile_function", lambda function: function.get_text())
+    layout = depthwise._Layout((1, 1), strides, UNIT, 4, False, True, False)
+    text = depthwise.compile_depthwise.__wrapped__(layout, Expression())
+    assert [int(n) for n in re.findall(r"srem i64 %v\d+, (\d+)\n", text)] == heights
+
+
+def lay_out(shape, dtype=F32, strides=None):
+    return nests.StridedLayout(shape, strides or np.empty(shape, dtype).strides, np.dtype(dtype))
+
+
+VECTOR, SCALAR = True, False
+
+
+@pytest.mark.parametrize(
+    ("dtype", "result", "operand", "expected"),
+    [
+        # the number of axes, the types, whether values are constant, contiguous or strided, and the form
+        (F32, (3, 4), lay_out((3, 4)), (1, ("float",) * 2, (1, 1), VECTOR)),
+        (F32, (3, 4), lay_out((3, 4), strides=(32, 4)), (2, ("float",) * 2, (1, 1), VECTOR)),
+        (F32, (3, 4), lay_out((4,)), (2, ("float",) * 2, (1, 1), VECTOR)),
+        (F32, (3, 4), lay_out((3, 1)), (2, ("float",) * 2, (1, 0), VECTOR)),
+        (F32, (3, 4), lay_out((1, 1)), (1, ("float",) * 2, (1, 0), VECTOR)),
+        (F32, (3, 4), lay_out((3, 4), strides=(4, 12)), (2, ("float",) * 2, (1, 2), VECTOR)),
+        (F32, (3, 4), lay_out((3, 4), strides=(-16, -4)), (1, ("float",) * 2, (1, 2), VECTOR)),
+        (np.int32, (3, 4), lay_out((3, 4), np.int32), (1, ("float",) * 2, (1, 1), VECTOR)),
+        (np.int64, (3, 4), lay_out((3, 4), np.int64), (1, ("i64",) * 2, (2, 2), SCALAR)),
+        (bool, (3, 4), lay_out((4,), bool), (2, ("i8",) * 2, (2, 2), SCALAR)),
+    ],
+    ids=str,
+)
+def test_copies_are_vectors_of_f32_or_scalars(monkeypatch, dtype, result, operand, expected):
+    made = []
+    monkeypatch.setattr(nests, "_compile_nest", lambda element, *rest: made.append(rest) or compiler.Kernel(0, ()))
+    nests.make_nest(nests.Copy(), result, [lay_out(result, dtype)], [operand])
+    assert made == [expected]
+
+
+@pytest.mark.parametrize(("kinds", "gathers"), [((1, 1, 1), 0), ((1, 0, 1), 0), ((1, 2, 1), 1), ((1, 2, 2), 2)])
+def test_only_strided_operands_are_gathered(monkeypatch, kinds, gathers):
+    monkeypatch.setattr(nests, "compile_function", lambda function: function.get_text())
+    text = nests._compile_nest.__wrapped__(nests.Copy(), 1, ("float",) * 3, kinds, True)
+    # once for whole vectors, and once for the rest
+    assert len(re.findall("call <[0-9]+ x float> @llvm.masked.gather", text)) == 2 * gathers
+
+
+# Instructions
+
+
+def test_cache_lines_are_prefetched_into_the_second_level_to_be_read():
+    f = Function("prefetch", [("p", "ptr")], 4)
+    f.prefetch(f.parameters["p"])
+    f.prefetch(f.parameters["p"], level=1, is_written=True)
+    # whether it is written, the locality (3 for the first level), and the cache of data
+    found = re.findall(r"@llvm\.prefetch\.p0\(ptr %p, i32 (\d), i32 (\d), i32 1\)", f.get_text())
+    assert found == [("0", "2"), ("1", "3")]
+
+
+def test_values_are_converted_to_vectors_of_their_own_type_only():
+    f = Function("convert", [("x", "float"), ("n", "i64")], 4)
+    x, n = f.parameters["x"], f.parameters["n"]
+    assert f.coerce(x, "float") is x
+    assert f.coerce(x, "<4 x float>").type == "<4 x float>"
+    assert str(f.coerce(2, "<2 x i32>")) == "<i32 2, i32 2>"
+    assert str(f.coerce(0.5, "float")) == "0x3FE0000000000000"
+    vector = f.coerce(x, f.vector)
+    for value, type_ in ((x, "i64"), (n, "float"), (n, "<4 x float>"), (x, "<4 x i64>"), (vector, "float")):
+        with pytest.raises(TypeError, match=f"expected {type_}, found {value.type}"):
+            f.coerce(value, type_)
+
+
+def test_intrinsics_are_named_by_the_types_of_their_values():
+    f = Function("call", [("x", "float"), ("n", "i64")], 8)
+    for value, name in (
+        (f.parameters["x"], "f32"),
+        (f.parameters["n"], "i64"),
+        (f.coerce(0.5, f.vector), "v8f32"),
+        (f.coerce(1, f.integers()), "v8i32"),
+        (f.coerce(1, f.integers(16)), "v8i16"),
+    ):
+        assert f.call_math("abs", value).type == value.type
+        assert f"{value.type} @llvm.abs.{name}({value.type})" in f.declarations
+
+
+def test_ranges_of_vectors_have_a_lower_limit_unless_it_is_0():
+    for start, has_lower in ((0, False), (-3, False), (1, True), ("n", True)):
+        f = Function("mask", [("n", "i64")], 4)
+        n = f.parameters["n"]
+        mask = f.mask_range(n if start == "n" else start, n)
+        assert mask.type == "<4 x i1>"
+        assert f.get_text().count("icmp slt <4 x i32>") == 1
+        assert f.get_text().count("icmp sge <4 x i32>") == has_lower
+
+
+# Memory
+
+
+def test_kernels_without_shared_memory_reserve_none():
+    for kernel, shape in ((SoftmaxKernel(2), (3, 4)), (ExpressionKernel(2, (Step("Relu", (0,)),), []), (3, 4))):
+        (task,) = kernel.bind([make_layout(shape)]).tasks
+        assert kernel.bind([make_layout(shape)]).buffer_size == 0
+        assert task.scratch_size == 0
+    assert compiler.Kernel(1, ()).entry == 0
+
+
+def test_matrices_of_few_rows_or_columns_are_not_turned_by_vectors():
+    half = compiler.get_lanes() // 2
+    for rows, columns, is_turned in ((64, 64, True), (half, 64, True), (half - 1, 64, False), (64, half - 1, False)):
+        layout = (rows, columns), (4, 4 * rows)
+        assert (make_transposition(*layout, 1) is not None) == is_turned
+        assert make_transposition(*layout, 1, is_any_side=True) is not None
+
+
+@pytest.mark.parametrize("keeps_subnormal", [True, False])
+def test_softmax_keeps_subnormal_exponentials_unless_they_are_multiplied(keeps_subnormal):
+    data = np.array([0, -80, -87, -88, -95, -100, -103], F32)
+    result = np.empty_like(data)
+    compile_softmax(keeps_subnormal)(data.ctypes.data, result.ctypes.data, 0, 1, len(data))
+    exact = np.exp(data.astype(np.float64))
+    tiny = np.finfo(np.float32).tiny
+    np.testing.assert_allclose(result[exact >= tiny], exact[exact >= tiny], rtol=1e-5)
+    assert (result[exact < tiny] > 0).all() == keeps_subnormal
+    if keeps_subnormal:
+        np.testing.assert_allclose(result, exact, rtol=1e-5, atol=2.0**-148)
+        np.testing.assert_array_equal(SoftmaxKernel(1)(data), result)

@@ -12,7 +12,7 @@ import pytest
 
 from fast.harness import assert_same_bits, find_operation
 from irrun.errors import InputError
-from irrun.fast.loops import SequenceLoop, SequenceStep, iterate_loop, iterate_tensor_iterator
+from irrun.fast.loops import CellStep, SequenceLoop, SequenceStep, iterate_loop, iterate_tensor_iterator
 from irrun.fast.vectorization import NotVectorizableError
 from irrun.limits import limit_allocations
 from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputDescription
@@ -252,6 +252,8 @@ def test_sequences_of_results_with_changing_layouts():
         lambda x: np.repeat(x, 2, axis=0)[::2],
         lambda x: x.astype(np.float64),
         lambda x: np.array(x)[::-1],
+        lambda x: np.array(x),
+        lambda x: np.array(x).reshape(-1).reshape(x.shape),
     ))  # fmt: skip
     computed = []
 
@@ -270,10 +272,30 @@ def test_sequences_of_results_with_changing_layouts():
         stacked=frozenset((0, 2, 3)),
     )
     rng = np.random.default_rng(0)
-    for _ in range(12):
+    for _ in range(16):
         first, second = loop(rng.normal(size=(COUNT, 2, 3)).astype(F32), np.zeros(1))
         assert_same_bits(first, computed[-1].transpose(0, 2, 1, 3).reshape(2 * COUNT, 1, 3))
         assert_same_bits(second, np.moveaxis(computed[-1], 0, 1).reshape(1, 2 * COUNT, 3))
+    loop = replace(loop, results=(2, 2), steps=loop.steps[:1])
+    for _ in range(16):
+        first, second = loop(rng.normal(size=(COUNT, 2, 3)).astype(F32), np.zeros(1))
+        assert_same_bits(first, computed[-1].reshape(2 * COUNT, 3)[:, np.newaxis].reshape(first.shape))
+        assert_same_bits(second, np.moveaxis(computed[-1], 0, 1).reshape(1, 2 * COUNT, 3).reshape(second.shape))
+
+
+def test_weights_of_cells_in_sequences_are_replaced():
+    cell = CellStep(object())
+    other = SequenceStep(np.negative, (0,), (1,))
+    loop = replace(make_sequence([]), steps=(SequenceStep(cell, (0,), (2,)), other))
+    changed = loop.replace_weights(lambda weights: (weights, "changed"))
+    assert changed.steps[0] == SequenceStep(CellStep((cell.weights, "changed")), (0,), (2,))
+    assert changed.steps[1] is other
+    assert replace(loop, steps=changed.steps) == changed
+
+
+def test_cells_need_stacked_inputs():
+    with pytest.raises(NotVectorizableError):
+        CellStep(object())(np.zeros((2, 3), F32))
 
 
 def double(arguments, iteration):

@@ -57,7 +57,20 @@ ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
 }
 
 #: Calls whose arguments are texts for people, or that do not affect results.
-IGNORED_CALLS = frozenset({"warn", "cast", "TypeVar", "ParamSpec", "NewType", "cache", "lru_cache", "deprecated"})
+IGNORED_CALLS = frozenset(
+    {
+        "warn",
+        "cast",
+        "TypeVar",
+        "ParamSpec",
+        "NewType",
+        "cache",
+        "lru_cache",
+        "deprecated",
+        "prefetch",
+        "prefetch_tile",
+    }
+)
 
 #: Functions for which the order of the first two arguments does not matter.
 COMMUTATIVE = frozenset(
@@ -68,6 +81,7 @@ COMMUTATIVE = frozenset(
         "minimum",
         "add",
         "multiply",
+        "multiply_add",
         "equal",
         "not_equal",
         "logical_and",

@@ -40,7 +40,7 @@ class Block:
         shape: The shape of the value that it was created for.
         place: Its address: relative to an array of the run, or None if unknown.
         owner: The block that contains it.
-        offset: Its first byte in that block.
+        offset: Its first byte in that block, if there is one.
     """
 
     size: int
@@ -49,7 +49,7 @@ class Block:
     shape: Shape = ()
     place: Address | None = None
     owner: Block | None = None
-    offset: int = 0
+    offset: int = field(init=False)
 
     def use(self, number: int) -> None:
         """Keep the memory in use at a member."""
