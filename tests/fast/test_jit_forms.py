@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -93,7 +94,7 @@ def binding(tmp_path, monkeypatch):
     (folder / "code.py").write_text("")
     (folder / "library.so").write_text("code")
     spec = type("Spec", (), {"origin": str(tmp_path / "__init__.py")})
-    monkeypatch.setattr(host.importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
     return folder
 
 
@@ -115,7 +116,7 @@ def test_processors_without_a_description_have_no_name(binding, monkeypatch):
     assert host._make_name() is None
     monkeypatch.setattr(host, "_read_processor", lambda: ["flags: new"])
     for spec in (None, type("Spec", (), {"origin": None})):
-        monkeypatch.setattr(host.importlib.util, "find_spec", lambda name, spec=spec: spec)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name, spec=spec: spec)
         assert host._find_library() is None
         assert host._make_name() is None
 
@@ -185,7 +186,7 @@ def test_depthwise_vectors_are_computed_without_masks_where_these_are_slow(
     monkeypatch.setattr(depthwise, "get_lanes", lambda: lanes)
     monkeypatch.setattr(depthwise, "compile_depthwise", lambda layout, expression: layout)
     geometry = Geometry((9, columns + kernel - 1), (3, kernel), UNIT, UNIT, NONE, NONE)
-    layout = depthwise.DepthwiseConvolution(np.ones((2, 3, kernel), F32))._get_kernel(geometry, Expression())
+    layout: Any = depthwise.DepthwiseConvolution(np.ones((2, 3, kernel), F32))._get_kernel(geometry, Expression())
     assert (layout.has_fast_masks, layout.has_inner, layout.is_narrow) == (has_fast_masks, has_inner, is_narrow)
 
 
@@ -451,7 +452,8 @@ def test_rows_of_depthwise_convolutions_are_computed_together(monkeypatch, strid
     """More of them share rows of the data with a stride of 1."""
     monkeypatch.setattr(depthwise, "compile_function", lambda function: function.get_text())
     layout = depthwise._Layout((1, 1), strides, UNIT, 4, False, True, False)
-    text = depthwise.compile_depthwise.__wrapped__(layout, Expression())
+    make: Any = depthwise.compile_depthwise
+    text = make.__wrapped__(layout, Expression())
     assert [int(n) for n in re.findall(r"srem i64 %v\d+, (\d+)\n", text)] == heights
 
 
@@ -481,7 +483,12 @@ VECTOR, SCALAR = True, False
 )
 def test_copies_are_vectors_of_f32_or_scalars(monkeypatch, dtype, result, operand, expected):
     made = []
-    monkeypatch.setattr(nests, "_compile_nest", lambda element, *rest: made.append(rest) or compiler.Kernel(0, ()))
+
+    def record(element, *rest):
+        made.append(rest)
+        return compiler.Kernel(0, ())
+
+    monkeypatch.setattr(nests, "_compile_nest", record)
     nests.make_nest(nests.Copy(), result, [lay_out(result, dtype)], [operand])
     assert made == [expected]
 
@@ -489,7 +496,8 @@ def test_copies_are_vectors_of_f32_or_scalars(monkeypatch, dtype, result, operan
 @pytest.mark.parametrize(("kinds", "gathers"), [((1, 1, 1), 0), ((1, 0, 1), 0), ((1, 2, 1), 1), ((1, 2, 2), 2)])
 def test_only_strided_operands_are_gathered(monkeypatch, kinds, gathers):
     monkeypatch.setattr(nests, "compile_function", lambda function: function.get_text())
-    text = nests._compile_nest.__wrapped__(nests.Copy(), 1, ("float",) * 3, kinds, True)
+    make: Any = nests._compile_nest
+    text = make.__wrapped__(nests.Copy(), 1, ("float",) * 3, kinds, True)
     # once for whole vectors, and once for the rest
     assert len(re.findall("call <[0-9]+ x float> @llvm.masked.gather", text)) == 2 * gathers
 

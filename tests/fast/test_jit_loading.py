@@ -314,7 +314,8 @@ def load(monkeypatch):
     def run(code, *names):
         found = objects.load_object(code, names)
         if found is None:
-            assert objects._loaded == executable == []
+            assert not objects._loaded
+            assert not executable
             return None
         ((start, size),) = executable
         (memory,) = objects._loaded

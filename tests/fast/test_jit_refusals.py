@@ -205,7 +205,12 @@ def test_matching_inputs_are_computed(kernels, name, inputs, shape):
 )
 def test_first_runs_with_declared_shapes_compile_nothing(own_kernel_cache, monkeypatch, name, inputs):
     made, make = [], compiler._Compiler.get
-    monkeypatch.setattr(compiler._Compiler, "get", lambda *args: made.append([*args[2]]) or make(*args))
+
+    def record(own, text, signatures):
+        made.append([*signatures])
+        return make(own, text, signatures)
+
+    monkeypatch.setattr(compiler._Compiler, "get", record)
     for module in [m for key, m in sys.modules.items() if key.startswith("irrun.fast.jit.")]:
         for own, value in vars(module).items():
             if own.lstrip("_").startswith(("compile_", "make_", "get_epilogue")) and hasattr(value, "cache_clear"):
