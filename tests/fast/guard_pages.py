@@ -31,6 +31,7 @@ from irrun.fast.jit import (
     product_kernels,
     quantized_kernels,
     quantized_products,
+    rotary,
     small_maps,
 )
 from irrun.fast.jit import codes as formats
@@ -91,6 +92,10 @@ def run_kernels():
         kernels.SoftmaxKernel(3)(x)
         attributes = {"normalize_variance": True, "eps": 1e-5, "eps_mode": "inside_sqrt"}
         kernels.NormalizationKernel(3, 1, attributes, bias, [draw(length), None])(x, draw(3, 5, length))
+        kernels.NormalizationKernel(3, 1, attributes, bias, [draw(length), None], is_centered=False)(
+            x, draw(3, 5, length)
+        )
+        rotary.RotaryKernel(3)(draw(3, 5, 2 * length), draw(5, 2 * length), draw(1, 2 * length))
         for rows in (1, 4, 9):
             product = product_kernels.ProductKernel(2, draw(length, 50), bias, [draw(50), None])
             product(draw(rows, length), draw(rows, 50))

@@ -125,6 +125,8 @@ PHASES = (
           lambda facts: "Interpolate" in facts.types and facts.has(lambda operation: operation.convolves)),
     Phase("root_mean_squares", "normalize in one compiled kernel; before chains of elementwise operations are compiled",
           lambda facts: facts.use_jit and "ReduceMean" in facts.types),
+    Phase("rotary_embeddings", "rotate positions in one compiled kernel; before its operations are compiled",
+          lambda facts: facts.use_jit and "Concat" in facts.types),
     Phase("jit", "compile kernels with the operations after them; NumPy computes the rest",
           lambda facts: facts.use_jit),
     Phase("merged_products", "compute compiled products of the same value together",

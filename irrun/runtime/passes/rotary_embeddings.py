@@ -1,0 +1,124 @@
+"""Rotary position embeddings: one compiled kernel for the operations that exporters write for them.
+
+The operations are Add(Multiply(x, cosine), Multiply(Concat(-second, first), sine)), where a Split or two Slices divide
+the last axis of x into halves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from irrun.fast.jit.rotary import RotaryKernel
+from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View
+from irrun.runtime.program import Instruction
+
+__all__ = ["RULES"]
+
+ADD, MULTIPLY, NEGATIVE, SLICE = (Pattern(name, (name,)) for name in ("Add", "Multiply", "Negative", "Slice"))
+SPLIT = Pattern("Split", ("Split", "VariadicSplit"))
+NEGATED = Pattern("negation", ("Negative", "Multiply"))
+CONCAT = Pattern("concat", ("Concat",), {0: NEGATED})
+
+
+def _check(view: View, match: Match) -> str:
+    concat, negation = match["concat"], match["negation"]
+    shape = view.get_shape(concat.outputs[0])
+    if shape is None or not 2 <= len(shape) <= 4 or shape[-1] is None or len(concat.inputs) != 2:
+        return "does not concatenate two values along a known axis of a matrix"
+    if concat.attributes["axis"] not in (-1, len(shape) - 1) or not view.is_f32(concat.outputs[0]):
+        return "does not concatenate f32 along the last axis"
+    if MULTIPLY.accepts(negation):
+        factor = view.get_constant(negation.inputs[1])
+        if factor is None or factor.size != 1 or factor.item() != -1:
+            return "the first value is not negated"
+    return ""
+
+
+def _find_data(view: View, match: Match) -> tuple[int, list[Instruction]]:
+    """Return the slot of the value whose halves are exchanged, and the instructions that divide it."""
+    second, first = match["negation"].inputs[0], match["concat"].inputs[1]
+    producers = [view.get_sole_producer(slot) for slot in (first, second)]
+    shape = view.get_shape(match["concat"].outputs[0]) or ()
+    shapes = [view.get_shape(slot) for slot in (first, second)]
+    if any(x is None or len(x) != len(shape) or 2 * (x[-1] or 0) != shape[-1] for x in shapes):
+        raise RefusalError("the concatenated values are not halves")
+    one, two = producers
+    if one is None or two is None or one.inputs[0] != two.inputs[0]:
+        raise RefusalError("the halves are used elsewhere, or are not of one value")
+    data, axis = one.inputs[0], len(shape) - 1
+    if view.get_constant(data) is not None or view.get_shape(data) != shape or not view.is_f32(data):
+        raise RefusalError("the divided value does not have the shape of the result")
+    if one is two:
+        axes = view.get_constant(one.inputs[1]) if SPLIT.accepts(one) else None
+        if axes is None or axes.reshape(-1).tolist() not in ([-1], [axis]) or one.outputs != (first, second):
+            raise RefusalError("the last axis is not divided")
+        return data, [one]
+    if not (_is_slice(view, one, 0, axis) and _is_slice(view, two, shape[-1] // 2, axis)):
+        raise RefusalError("the last axis is not divided into halves")
+    return data, [one, two]
+
+
+def _is_slice(view: View, instruction: Instruction, start: int, axis: int) -> bool:
+    """Return whether an instruction takes consecutive elements along an axis from a position on."""
+    if not SLICE.accepts(instruction) or len(instruction.inputs) != 5:
+        return False
+    constants = [view.get_constant(slot) for slot in instruction.inputs[1:]]
+    values = [x.item() if x is not None and x.size == 1 else None for x in constants]
+    return values[0] == start and values[2] == 1 and values[3] in (-1, axis)
+
+
+def _get_consumer(view: View, slot: int, pattern: Pattern) -> Instruction:
+    """Return the only consumer of a value, which must match a pattern."""
+    consumers = view.consumers[slot]
+    if view.count_uses(slot) != 1 or not consumers or not pattern.accepts(consumers[0]):
+        raise RefusalError(f"the exchanged halves are not used by {pattern.name} alone")
+    return consumers[0]
+
+
+def _get_other(instruction: Instruction, slot: int) -> int:
+    """Return the other one of two inputs."""
+    first, second = instruction.inputs
+    return second if first == slot else first
+
+
+def _build(view: View, match: Match) -> Changes:
+    concat = match["concat"]
+    data, division = _find_data(view, match)
+    product = _get_consumer(view, concat.outputs[0], MULTIPLY)
+    addition = _get_consumer(view, product.outputs[0], ADD)
+    other = view.get_sole_producer(_get_other(addition, product.outputs[0]))
+    if other is None or not MULTIPLY.accepts(other) or data not in other.inputs:
+        raise RefusalError("the product is not added to a product of the value itself")
+    if view.get_sole_producer(match["negation"].outputs[0]) is None:
+        raise RefusalError("the negated half is used elsewhere")
+    sine, cosine = _get_other(product, concat.outputs[0]), _get_other(other, data)
+    shape = view.get_shape(data) or ()
+    operands = [view.get_shape(slot) for slot in (cosine, sine)]
+    if view.get_shape(addition.outputs[0]) != shape or not view.is_f32(cosine) or not view.is_f32(sine):
+        raise RefusalError("cosines or sines are not f32, or enlarge the value")
+    if any(x is None or len(x) > len(shape) or x[-1:] != shape[-1:] for x in operands):
+        raise RefusalError("cosines or sines are not rows as long as the value's")
+    members = [*division, match["negation"], concat, product, other, addition]
+    if any(member.plain for member in members):
+        raise RefusalError("an operation has another kernel")
+    kernel = RotaryKernel(len(shape))
+    kernel.prepare(())
+    *others, last = members
+    for instruction in others:
+        yield instruction, ()
+    yield (
+        last,
+        (
+            replace(
+                last,
+                kernel=kernel,
+                attributes={},
+                inputs=(data, cosine, sine),
+                plain=tuple(members),
+                description=kernel.description,
+            ),
+        ),
+    )
+
+
+RULES = (Rule("rotate halves of rows in one kernel", CONCAT, _build, _check),)
