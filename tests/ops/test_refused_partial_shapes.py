@@ -46,6 +46,12 @@ SIZES = {**SCALES, "shape_calculation_mode": "sizes"}
 STRIDED = {"begin_mask": "0,0", "end_mask": "0,0"}
 CELL = {"hidden_size": "4"}
 SEQUENCE = {"hidden_size": "4", "direction": "bidirectional"}
+DETECTION_IN_UNITS = {**DETECTION, "normalized": "true"}
+FEATURES = {"output_size": "2", "sampling_ratio": "2", "pyramid_scales": "4"}
+CHANNELS = ("gamma", "beta", "mean", "variance")
+BLOCKS = {"mode": "blocks_first", "block_size": "2"}
+#: Shapes of three scalars, one of which has two elements.
+PAIRS_OF_THREE: list[list[Any]] = [[(2,), (), ()], [(), (2,), ()], [(), (), (2,)]]
 POOLING = {"kernel": "2,2", "strides": "1,1", "pads_begin": "0,0", "pads_end": "0,0"}
 
 
@@ -507,6 +513,265 @@ CASES: list[tuple[str, list[Any], dict[str, str], str]] = [
     ("CTCGreedyDecoder-1", [(5, 2, 3), (4, 2)], {}, "have different length"),
     ("CTCGreedyDecoder-1", [(5, 2, 3), (5, 3)], {}, "have different batch size"),
     ("CTCLoss-4", [(2, 5, 3), (3,), (2, 5), (2,)], {}, "has the batch size 3, logits has 2"),
+    # Each input that a rule checks
+    ("NonMaxSuppression-9", [(8, 4), (2, 3, 8)], {}, "boxes has the shape [8,4] of rank 2, expected rank 3"),
+    ("NonMaxSuppression-9", [(2, 8, 4), (3, 8)], {}, "scores has the shape [3,8] of rank 2, expected rank 3"),
+    ("NonMaxSuppression-9", [(2, 8, 5), (2, 3, 8)], {}, "expected 4 in its dimension 2, found 5"),
+    ("NMSRotated-13", [(2, 8, 4), (2, 3, 8), (), (), ()], {}, "expected 5 in its dimension 2, found 4"),
+    *(
+        ("NonMaxSuppression-9", [(2, 8, 4), (2, 3, 8), *others], {}, "has the shape [2], expected a single element")
+        for others in [((2,),), ((), (2,)), ((), (), (2,)), ((), (), (), (2,))]
+    ),
+    ("DetectionOutput-8", [(2, 40), (2, 30), (1, 2, 41)], DETECTION_IN_UNITS, "expected a multiple of 4 in its last"),
+    ("DetectionOutput-8", [(2, 40), (2, 30), (1, 2, 0)], DETECTION_IN_UNITS, "expected a multiple of 4 in its last"),
+    ("DetectionOutput-8", [(2, 40), (2, 29), (1, 2, 40)], DETECTION_IN_UNITS, "class_preds has the shape [2,29]"),
+    ("DetectionOutput-8", [(2, 41), (2, 30), (1, 2, 40)], DETECTION_IN_UNITS, "box_logits has the shape [2,41]"),
+    ("DetectionOutput-8", [(2, 41), None, (1, 2, 40)], DETECTION_IN_UNITS, "box_logits has the shape [2,41]"),
+    (
+        "DetectionOutput-8",
+        [(2, 40), (2, 30), (1, 2, 40)],
+        {**DETECTION_IN_UNITS, "share_location": "false"},
+        "box_logits has the shape [2,40], expected 120 in its dimension 1",
+    ),
+    (
+        "DetectionOutput-1",
+        [(2, 40), (2, 30), (1, 2, 40)],
+        {**DETECTION_IN_UNITS, "num_classes": "4"},
+        "class_preds has the shape [2,30], expected 40 in its dimension 1",
+    ),
+    ("ExperimentalDetectronPriorGridGenerator-6", [(3, 5), None, None], {}, "expected 4 in its dimension 1, found 5"),
+    ("ExperimentalDetectronROIFeatureExtractor-6", [(3, 4), (2, 7, 4, 4)], FEATURES, "expected 1 in its dimension 0"),
+    ("ExperimentalDetectronROIFeatureExtractor-6", [(3, 5), (1, 7, 4, 4)], FEATURES, "expected 4 in its dimension 1"),
+    ("ExperimentalDetectronTopKROIs-6", [(3, 5), (3,)], {"max_rois": "2"}, "expected 4 in its dimension 1, found 5"),
+    *(
+        (
+            "GenerateProposals-9",
+            [(1, 3), (2, 3, 3, 4), (1, 12, *sizes), (1, 3, *sizes)],
+            {**PROPOSALS, "normalized": "true"},
+            f"anchors [2,3,3,4] have {found}",
+        )
+        for sizes, found in [((3, 3), "2 rows"), ((2, 2), "3 columns")]
+    ),
+    ("GenerateProposals-9", [(2, 3), None, None, (1, 3, 2, 2)], {**PROPOSALS, "normalized": "true"}, "has 1 images"),
+    ("ROIAlign-3", [(2, 4, 4), (3, 4), (3,)], ALIGNMENT, "data has the shape [2,4,4] of rank 3, expected rank 4"),
+    ("ROIAlign-3", [(1, 2, 4, 4), (3, 4, 1), (3,)], ALIGNMENT, "rois has the shape [3,4,1] of rank 3, expected rank 2"),
+    (
+        "ROIPooling-2",
+        [(1, 2, 4, 4), (3, 4)],
+        {"output_size": "2,2", "spatial_scale": "1"},
+        "rois has the shape [3,4], expected 5 in its dimension 1",
+    ),
+    *(
+        ("BatchNormInference-5", [(2, 6), *((5 if i == k else 6,) for k in range(4))], {"epsilon": "0.1"}, message)
+        for i, message in enumerate(f"data has 6 channels, {name} has 5 elements" for name in CHANNELS)
+    ),
+    ("BatchNormInference-1", [(5,), (6,), (2, 6), (6,), (6,)], {"epsilon": "0.1"}, "gamma has 5 elements"),
+    ("BatchNormInference-1", [(6,), (6,), (2, 6), (6,), (5,)], {"epsilon": "0.1"}, "variance has 5 elements"),
+    ("GroupNormalization-12", [(2, 6), (5,), (6,)], {"num_groups": "2", "epsilon": "0.1"}, "scale has 5 elements"),
+    ("GroupNormalization-12", [(2, 6), (6,), (5,)], {"num_groups": "2", "epsilon": "0.1"}, "bias has 5 elements"),
+    ("Inverse-14", [(3,)], {"adjoint": "false"}, "data has the shape [3], expected square matrices"),
+    ("Softmax-8", [(2, 3)], {"axis": "2"}, "axis 2 is out of range for rank 2, expected it in [-2, 2)"),
+    ("Softmax-8", [(2, 3)], {"axis": "-3"}, "axis -3 is out of range for rank 2, expected it in [-2, 2)"),
+    ("Reverse-1", [(2, 3), i64(0, 2)], {"mode": "index"}, "axis 2 is out of range for rank 2"),
+    ("CumSum-3", [(2, 3), i64(-3)], {}, "axis -3 is out of range for rank 2"),
+    ("Add-1", [(2, 3), (2,)], {}, "b has the shape [2], which does not fit the shape [2,3] of a; expected equal"),
+    ("Add-1", [(2, 3), (3,)], {"auto_broadcast": "none"}, "of a; expected equal shapes"),
+    (
+        "Add-1",
+        [(2, 3), (3,)],
+        {"auto_broadcast": "pdpd", "auto_broadcast_axis": "0"},
+        "expected consecutive dimensions",
+    ),
+    (
+        "Add-1",
+        [(2, 1), (3,)],
+        {"auto_broadcast": "pdpd", "auto_broadcast_axis": "1"},
+        "expected consecutive dimensions",
+    ),
+    (
+        "Add-1",
+        [(2,), (2, 2)],
+        {"auto_broadcast": "pdpd", "auto_broadcast_axis": "-1"},
+        "expected consecutive dimensions",
+    ),
+    (
+        "Add-1",
+        [(2,), (2, 2)],
+        {"auto_broadcast": "pdpd", "auto_broadcast_axis": "0"},
+        "expected consecutive dimensions",
+    ),
+    *(
+        (
+            "Select-1",
+            [(2,), (3,), (3,)],
+            {"auto_broadcast": mode},
+            "cond [2], then [3] and else [3] cannot be broadcast",
+        )
+        for mode in ("numpy", "pdpd", "none")
+    ),
+    *(("OneHot-1", [(2, 3), *inputs], {"axis": "1"}, "expected a single element") for inputs in PAIRS_OF_THREE),
+    *(("Range-4", [*inputs], {"output_type": "f32"}, "expected a single element") for inputs in PAIRS_OF_THREE),
+    *(("Eye-9", [*inputs], {"output_type": "f32"}, "expected a single element") for inputs in PAIRS_OF_THREE),
+    *(
+        ("RandomUniform-8", [i64(2), *inputs], {"output_type": "f32"}, "expected a single element")
+        for inputs in [((2,), ()), ((), (2,))]
+    ),
+    (
+        "Multinomial-13",
+        [(2, 3), (2,)],
+        {"convert_type": "i64", "with_replacement": "true", "log_probs": "false"},
+        "num_samples has the shape [2], expected a single element",
+    ),
+    ("RandomUniform-8", [i64(2, -1), (), ()], {"output_type": "f32"}, "shape is [2, -1], expected non-negative sizes"),
+    ("Split-1", [(2, 6), (2,)], {"num_splits": "3"}, "axis has the shape [2], expected a single element"),
+    ("VariadicSplit-1", [(2, 6), (2,), (3,)], {}, "axis has the shape [2], expected a single element"),
+    ("TopK-11", [(2, 6), (2,)], {"axis": "1", "mode": "max", "sort": "none"}, "k has the shape [2], expected a single"),
+    ("ScatterUpdate-3", [(2, 6), (1,), (1, 6), (2,)], {}, "axis has the shape [2], expected a single element"),
+    ("ScatterUpdate-3", [(2, 6), (1,), (1, 6), i64(2)], {}, "axis 2 is out of range for rank 2"),
+    ("Pad-1", [(2, 3), (2,), (2,), (2,)], {"pad_mode": "constant"}, "pad_value has the shape [2], expected a single"),
+    ("GridSample-9", [(2, 4, 4), (1, 3, 3, 2)], {"align_corners": "false"}, "data has the shape [2,4,4] of rank 3"),
+    ("GridSample-9", [(1, 2, 4, 4), (3, 3, 2)], {"align_corners": "false"}, "grid has the shape [3,3,2] of rank 3"),
+    ("NV12toRGB-8", [(6, 8, 1)], {}, "arg has the shape [6,8,1] of rank 3, expected rank 4"),
+    ("NV12toRGB-8", [(1, 4, 4, 1), (1, 2, 2, 1)], {}, "expected 2 in its dimension 3, found 1"),
+    ("I420toRGB-8", [(1, 4, 4, 1), (1, 2, 2, 2), (1, 2, 2, 1)], {}, "expected 1 in its dimension 3, found 2"),
+    ("I420toRGB-8", [(1, 4, 4, 1), (1, 2, 2, 1), (1, 2, 2, 2)], {}, "expected 1 in its dimension 3, found 2"),
+    ("I420toRGB-8", [(1, 4, 4, 1), (1, 3, 2, 1), (1, 2, 2, 1)], {}, "expected half the size of [1,4,4,1]"),
+    ("IDFT-7", [(2, 3), i64(0)], {}, "data has the shape [2,3], expected 2 numbers in the last dimension"),
+    ("IRDFT-9", [(2, 3), i64(0)], {}, "data has the shape [2,3], expected 2 numbers in the last dimension"),
+    ("DFT-7", [(3, 2), i64(1)], {}, "axes 1 is out of range for rank 1"),
+    *(
+        ("GRUSequence-5", [(2, 5, 3), (2, 1, 4), (2,), *weights], {**SEQUENCE, "direction": "forward"}, message)
+        for weights, message in [
+            (((2, 12, 3), (1, 12, 4), (1, 12)), "W has the shape [2,12,3], expected 1 in its dimension 0"),
+            (((1, 12, 3), (2, 12, 4), (1, 12)), "R has the shape [2,12,4], expected 1 in its dimension 0"),
+            (((1, 12, 3), (1, 12, 4), (2, 12)), "B has the shape [2,12], expected 1 in its dimension 0"),
+            (((1, 11, 3), (1, 12, 4), (1, 12)), "W has the shape [1,11,3], expected 12 in its dimension 1"),
+            (((1, 12, 3), (1, 11, 4), (1, 12)), "R has the shape [1,11,4], expected 12 in its dimension 1"),
+            (((1, 12, 3), (1, 12, 5), (1, 12)), "R has the shape [1,12,5], expected 4 in its last dimension"),
+            (((1, 12, 7), (1, 12, 4), (1, 12)), "X has 3 features, W [1,12,7] expects 7"),
+            (((1, 12, 3), (1, 12, 4), (1, 13)), "B has the shape [1,13], expected 12 in its last dimension"),
+        ]
+    ),
+    (
+        "GRUSequence-5",
+        [(2, 5), None, None, None, None, None],
+        SEQUENCE,
+        "X has the shape [2,5] of rank 2, expected rank 3",
+    ),
+    ("GRUSequence-5", [(2, 5, 3), None, (3,), None, None, None], SEQUENCE, "has the batch size 3, X has 2"),
+    (
+        "LSTMSequence-5",
+        [(2, 5, 3), (2, 1, 4), (2, 2, 4), (2,), (1, 16, 3), (1, 16, 4), (1, 16)],
+        {**SEQUENCE, "direction": "forward"},
+        "initial_cell_state has the shape [2,2,4], expected 1 in its dimension 1",
+    ),
+    ("Reshape-1", [(2, 3), i64(-1, -1)], {"special_zero": "true"}, "shape is [-1,-1], expected at most one -1"),
+    (
+        "Reshape-1",
+        [(2, 3), i64(2, 3, 0)],
+        {"special_zero": "true"},
+        "data of the shape [2,3] has no dimension 2 to copy",
+    ),
+    ("Reshape-1", [(2, 3), i64(-2)], {"special_zero": "true"}, "shape is [-2], expected no size below -1"),
+    ("Reshape-1", [(2, 3), i64(0, -1)], {"special_zero": "false"}, "but -1 is undefined for data of the shape [2,3]"),
+    (
+        "Reshape-1",
+        [(2, 3), i64(4, -1)],
+        {"special_zero": "true"},
+        "the 6 elements of data [2,3] cannot be divided into",
+    ),
+    ("Reshape-1", [("2..3", 1), i64(4, -1)], {"special_zero": "true"}, "which does not fit data of the shape [2..3,1]"),
+    ("Reshape-1", [(2, 3), i64(4)], {"special_zero": "true"}, "found 6 elements, not 4"),
+    ("Transpose-1", [(2, 3), i64(0)], {}, "input_order is [0], expected a permutation of the 2 axes of arg [2,3]"),
+    ("Transpose-1", [(2, 3), i64(0, 0)], {}, "input_order is [0, 0], expected a permutation"),
+    ("DepthToSpace-1", [(2, 8)], BLOCKS, "data has the shape [2,8] of rank 2, expected rank 3 or 4 or 5 or 6"),
+    ("SpaceToDepth-1", [(2, 8)], BLOCKS, "data has the shape [2,8] of rank 2, expected rank 3 or 4 or 5 or 6"),
+    ("SpaceToDepth-1", [(2, 3, 4, 5)], BLOCKS, "dimension 3 of data [2,3,4,5] is 5, expected a multiple of 2"),
+    ("BatchToSpace-2", [(4, 3), i64(1, 2), i64(0, 4), i64(0, 3)], {}, "7 elements cannot be cropped from 6 on axis 1"),
+    ("BatchToSpace-2", [(5, 3), i64(1, 2), i64(0, 0), i64(0, 0)], {}, "batch size 5, expected a multiple of 2"),
+    *(
+        (name, [(4, 3), *inputs], {}, "has 3 elements, data [4,3] expects 2")
+        for name in ("BatchToSpace-2", "SpaceToBatch-2")
+        for inputs in [((3,), (2,), (2,)), ((2,), (3,), (2,)), ((2,), (2,), (3,))]
+    ),
+    (
+        "SpaceToBatch-2",
+        [(4, 3), i64(1, 2), i64(0, 0), i64(0, 0)],
+        {},
+        "is padded to 3 on axis 1, expected a multiple of 2",
+    ),
+    ("ReorgYolo-2", [(2, 4, 4)], {"stride": "2"}, "data has the shape [2,4,4] of rank 3, expected rank 4"),
+    ("ReorgYolo-2", [(1, 2, 4, 5)], {"stride": "2"}, "dimension 3 of data [1,2,4,5] is 5, expected a multiple of 2"),
+    (
+        "RegionYolo-1",
+        [(2, 4, 4)],
+        {"axis": "1", "end_axis": "3", "classes": "2", "coords": "4", "num": "3", "do_softmax": "true"},
+        "data has the shape [2,4,4] of rank 3, expected rank 4",
+    ),
+    ("Gather-8", [(2, 3), (2, 3), i64(1)], {"batch_dims": "-3"}, "batch_dims is -3, indices have the shape [2,3]"),
+    ("Gather-8", [(2, 3), (2,), i64(1)], {"batch_dims": "2"}, "batch_dims is 2, indices have the shape [2]"),
+    ("GatherElements-6", [(2, 3), (2,)], {"axis": "1"}, "indices have the shape [2], expected the rank of data [2,3]"),
+    ("GatherND-8", [(2, 3), (2,)], {"batch_dims": "1"}, "batch_dims is 1, expected less than the ranks"),
+    ("GatherND-8", [(2,), (2, 3, 4)], {"batch_dims": "2"}, "batch_dims is 2, expected less than the ranks"),
+    ("GatherND-8", [(2, 3), (5, 1)], {"batch_dims": "1"}, "dimension 0 is 2 in data [2,3], but 5 in indices [5,1]"),
+    ("GatherND-8", [(2, 3), (2, 2)], {"batch_dims": "1"}, "indices [2,2] select along 2 axes, data [2,3] has 1"),
+    ("ScatterNDUpdate-15", [(2, 3), (5, 3), (5,)], {}, "indices [5,3] select along 3 axes, data [2,3] has 2"),
+    ("ScatterNDUpdate-15", [(2, 3), (5, 1), (5, 4)], {}, "updates have the shape [5,4], expected [5,3]"),
+    ("ScatterNDUpdate-15", [(2, 3), (2,), (2,)], {}, "updates have the shape [2], expected [1]"),
+    (
+        "Broadcast-3",
+        [(2, 3, 4), i64(3, 4)],
+        {"mode": "numpy"},
+        "cannot be broadcast to [3,4], which has fewer dimensions",
+    ),
+    ("Broadcast-3", [(2, 4), i64(3, 4)], {"mode": "numpy"}, "cannot be broadcast to [3,4]: 2 differs from 3"),
+    ("Broadcast-3", [(2, 4), i64(3, 4)], {"mode": "bidirectional"}, "and the target shape [3,4] cannot be broadcast"),
+    (
+        "Broadcast-3",
+        [(2, 4), i64(2, 4), i64(0)],
+        {"mode": "explicit"},
+        "axes_mapping has 1 elements, data of the shape",
+    ),
+    ("Broadcast-3", [(3,), i64(2, 4), i64(0)], {"mode": "explicit"}, "cannot be broadcast to [2,4]: 3 differs from 2"),
+    ("Broadcast-3", [(3,), i64(2, 4), i64(2)], {"mode": "explicit"}, "axes_mapping 2 is out of range for rank 2"),
+    (
+        "ReverseSequence-1",
+        [(2, 3), (2,)],
+        {"batch_axis": "2", "seq_axis": "1"},
+        "batch_axis 2 is out of range for rank 2",
+    ),
+    (
+        "ReverseSequence-1",
+        [(2, 3), (2,)],
+        {"batch_axis": "0", "seq_axis": "2"},
+        "seq_axis 2 is out of range for rank 2",
+    ),
+    ("Slice-8", [(9,), i64(0, 0), i64(5, 5), i64(1, 1)], {}, "data of the shape [9] cannot be sliced along 2 axes"),
+    ("Slice-8", [(9, 8), i64(0), i64(5), i64(1), i64(0, 1)], {}, "have [1, 2] elements, expected equal numbers"),
+    ("StridedSlice-1", [(9,), i64(0, 0), i64(5, 5)], STRIDED, "data of the shape [9] cannot be sliced along 2 axes"),
+    ("MaxPool-1", [(2, 3)], POOLING, "data has the shape [2,3] of rank 2, expected rank 3 or 4 or 5"),
+    ("AdaptiveMaxPool-8", [(2, 3), i64(2)], {}, "data has the shape [2,3] of rank 2, expected rank 3 or 4 or 5"),
+    ("Convolution-1", [(2, 3), None], CONVOLUTION, "data has the shape [2,3] of rank 2, expected rank 3 or 4 or 5"),
+    *(
+        ("DeformableConvolution-8", shapes, DEFORMABLE, "of rank 3, expected rank 4")
+        for shapes in [
+            [(3, 8, 8), None, None],
+            [None, (18, 6, 6), None],
+            [None, None, (3, 3, 3)],
+        ]
+    ),
+    (
+        "DeformableConvolution-8",
+        [(1, 3, 8, 8), None, (4, 3, 3, 3), (2, 9, 6, 6)],
+        DEFORMABLE,
+        "data [1,3,8,8] and the offsets None have different batch sizes",
+    ),
+    (
+        "ExtractImagePatches-3",
+        [(3, 8, 8)],
+        {"sizes": "2,2", "strides": "1,1", "rates": "1,1", "auto_pad": "valid"},
+        "data has the shape [3,8,8] of rank 3, expected rank 4",
+    ),
 ]
 
 

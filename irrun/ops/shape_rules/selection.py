@@ -162,7 +162,7 @@ def _check_updates(inputs: Inputs, data: PartialShape | None) -> None:
         raise ShapeError(f"indices {indices} select along {depth} axes, data {data} has {len(data)}")
     expected = PartialShape([*indices[:-1], *data[depth:]])
     if not expected and len(updates) == 1:
-        return  # a single update
+        expected = PartialShape([1])  # a single update
     try:
         merge_shapes(updates, expected)
     except ValueError:
