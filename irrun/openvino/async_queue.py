@@ -119,8 +119,7 @@ class AsyncInferQueue:
             self._userdata[index] = userdata
         request = self._requests[index]
         try:
-            request._userdata = userdata
-            request.start_async(inputs, userdata, share_inputs)
+            request.start_async(inputs, share_inputs=share_inputs)
         except BaseException:
             with self._condition:
                 self._idle.append(index)

@@ -24,14 +24,14 @@ class CompiledModel:
     """A model that can be run.
 
     Args:
-        model: The model, or another compiled model to share the state of.
+        model: The model, or another compiled model; calls of both use different requests.
         config: The properties.
         operations: Custom operations.
     """
 
     def __init__(self, model: Any, config: Config | None = None, operations: Any = ()) -> None:
         if isinstance(model, CompiledModel):
-            self.__dict__ = model.__dict__
+            self.__dict__ = {**model.__dict__, "_infer_request": None}
             return
         from irrun.runtime.compiled_model import CompiledModel as IrrunCompiledModel
 

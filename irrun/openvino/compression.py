@@ -21,16 +21,18 @@ Array = np.ndarray[Any, Any]
 
 _DECOMPRESSION = '<rt_info><attribute name="decompression" version="0" /></rt_info>'
 _LARGEST = float(np.finfo(np.float16).max)
-_SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
 
-#: The largest numbers of levels of integers of 4 and 8 bits.
-_INT4_LEVELS, _INT8_LEVELS = 16, 256
+#: The largest numbers of levels of bits, which are not compressed, and of integers of 4 and 8 bits.
+_BINARY_LEVELS, _INT4_LEVELS, _INT8_LEVELS = 2, 16, 256
 
 #: Smaller zero points are rounding errors of symmetric ranges.
 _SMALLEST_ZERO_POINT = 1e-4
 
-#: Constants with more than this share of values out of range are not compressed.
-_MAX_OUT_OF_RANGE = 0.75
+#: Values are inexact if the relative error of rounding is larger than that of f16 within its normal range.
+_MAX_ERROR = 1e-3
+
+#: Constants with this share of inexact values and values out of range, or more, are not compressed.
+_MAX_INEXACT = 0.75
 
 
 def compress_to_f16(model: Model) -> Model:
@@ -52,8 +54,10 @@ def _is_compressible(constant: Constant) -> bool:
     values = np.abs(constant.to_array())
     if values.size == 0:
         return False
-    out_of_range = (values > _LARGEST) | ((values < _SMALLEST) & (values != 0))
-    return float(out_of_range.mean()) <= _MAX_OUT_OF_RANGE
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = np.abs(values - values.astype(np.float16))
+    inexact = (values > _LARGEST) | (errors > _MAX_ERROR * values)
+    return float(inexact.mean()) < _MAX_INEXACT
 
 
 def _compress(node: Node, constant: Constant) -> None:
@@ -77,7 +81,8 @@ def compress_quantized_weights(model: Model) -> None:
         model: The model. It is modified.
     """
     for node in model.get_ordered_ops():
-        if registry.get_card(node._type, node._version).has_levels and int(node._attributes["levels"]) <= _INT8_LEVELS:
+        has_levels = registry.get_card(node._type, node._version).has_levels
+        if has_levels and _BINARY_LEVELS < int(node._attributes["levels"]) <= _INT8_LEVELS:
             arguments = [_find_value(source) for source in node._sources if source is not None]
             known = [argument for argument in arguments if argument is not None]
             if len(known) == len(arguments):
@@ -105,8 +110,12 @@ def _store_as_integers(node: Node, arguments: list[Array]) -> None:
     scale = (high.astype(np.float32) - low.astype(np.float32)) / np.float32(levels - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         zero_point = np.where(scale == 0, 0, lowest - low.astype(np.float32) / scale)
-    integers = make_constant(codes.astype(np.int8), "i4" if levels <= _INT4_LEVELS else "i8")
-    integers.set_friendly_name(f"{node.get_friendly_name()}/quantized")
+    width = 4 if levels <= _INT4_LEVELS else 8
+    if low.any():
+        integers = make_constant(codes.astype(np.int8), f"i{width}")
+    else:  # the codes are not negative
+        integers = make_constant((codes - lowest).astype(np.uint8), f"u{width}")
+        zero_point = np.zeros_like(zero_point)
     element_type = ElementType.of(weights.dtype)
     value = create_node("Convert", "opset1", [integers], {"destination_type": element_type.name})
     if np.abs(zero_point).max(initial=0) > _SMALLEST_ZERO_POINT:

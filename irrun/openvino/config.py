@@ -288,7 +288,7 @@ class Config:
             return False
         if name == "NUM_STREAMS" and name not in self.values:
             return self.count_requests()
-        if name not in CONFIG_PROPERTIES:
+        if name not in settings:
             raise RuntimeError(f"Unsupported property: {name}")
         value = self.get(name)
         if name == "PERF_COUNT":

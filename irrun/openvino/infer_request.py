@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,7 @@ class InferRequest(RequestTensors):
 
         Args:
             inputs: Values to set; see `infer`.
-            userdata: The argument of the callback.
+            userdata: The argument of the callback, if there is one.
             share_inputs: Whether the arrays are used without a copy where possible.
 
         Raises:
@@ -116,7 +117,10 @@ class InferRequest(RequestTensors):
                 self._condition.notify_all()
             raise
         if userdata is not None:
-            self._userdata = userdata
+            if self._callback is None:
+                warnings.warn("There is no callback function!", RuntimeWarning, stacklevel=2)
+            else:
+                self._userdata = userdata
         self._compiled._executor.submit(self._run_async)
 
     def _begin(self) -> None:

@@ -34,7 +34,7 @@ def infer_node(node: NodeData) -> None:
     Raises:
         RuntimeError: The inputs do not fit the operation.
     """
-    if node._type in ("Parameter", "Constant", "Result"):
+    if node._type in ("Parameter", "Constant", "Result") or (node._type == "ReadValue" and not node._sources):
         return
     if node._implementation is not None:
         node.validate_and_infer_types()

@@ -57,8 +57,8 @@ def _find_port(key: Any, ports: Sequence[ConstOutput], share: bool) -> ConstOutp
             "Check '::getPort(port, name, {_impl->get_inputs(), _impl->get_outputs()})' failed: "
             f"Port for tensor name {key} was not found."
         )
-    if isinstance(key, (int, np.integer)):
-        if not 0 <= key < len(ports):
+    if isinstance(key, (int, np.integer)) and key >= 0:
+        if key >= len(ports):
             raise RuntimeError(f"vector::_M_range_check: __n (which is {key}) >= this->size() (which is {len(ports)})")
         return ports[int(key)]
     if isinstance(key, ConstOutput) and not isinstance(key, Output):

@@ -160,12 +160,12 @@ class RequestTensors:
 
     def set_input_tensor(self, *arguments: Any) -> None:
         """Set the tensor of an input: `set_input_tensor(tensor)` or `set_input_tensor(index, tensor)`."""
-        index, tensor = arguments if len(arguments) == 2 else (None, arguments[0])
+        index, tensor = _split(arguments)
         self._set(_select(self._compiled.inputs, index, "set_input_tensor"), tensor)
 
     def set_output_tensor(self, *arguments: Any) -> None:
         """Set the tensor of an output: `set_output_tensor(tensor)` or `set_output_tensor(index, tensor)`."""
-        index, tensor = arguments if len(arguments) == 2 else (None, arguments[0])
+        index, tensor = _split(arguments)
         self._set(_select(self._compiled.outputs, index, "set_output_tensor"), tensor)
 
     def set_tensors(self, *arguments: Any) -> None:
@@ -174,15 +174,18 @@ class RequestTensors:
             self._set_batch(self._find(arguments[0]), arguments[1])
             return
         for key, tensor in arguments[0].items():
-            port = self._compiled.inputs[key] if isinstance(key, int) else self._find(key)
-            self._set(port, tensor)
+            self._set(self._find_in(self._compiled.inputs, key), tensor)
+
+    def _find_in(self, ports: Sequence[ConstOutput], key: Any) -> ConstOutput:
+        """Return a port by its number among some ports, or by name or port."""
+        return _select(ports, key, "") if isinstance(key, int) else self._find(key)
 
     def set_input_tensors(self, *arguments: Any) -> None:
         """Set the tensors of a mapping, or concatenate tensors to a batch: (tensors) or (index, tensors)."""
         if len(arguments) == 1 and isinstance(arguments[0], Mapping):
             self.set_tensors(arguments[0])
             return
-        index, tensors = arguments if len(arguments) == 2 else (None, arguments[0])
+        index, tensors = _split(arguments)
         self._set_batch(_select(self._compiled.inputs, index, "set_input_tensors"), tensors)
 
     def _set_batch(self, port: ConstOutput, tensors: Sequence[Tensor]) -> None:
@@ -192,8 +195,7 @@ class RequestTensors:
     def set_output_tensors(self, outputs: Mapping[Any, Tensor]) -> None:
         """Set the tensors of outputs by index, name or port."""
         for key, tensor in outputs.items():
-            port = self._compiled.outputs[key] if isinstance(key, int) else self._find(key)
-            self._set(port, tensor)
+            self._set(self._find_in(self._compiled.outputs, key), tensor)
 
     def _set(self, port: ConstOutput, tensor: Any) -> None:
         if not isinstance(tensor, Tensor):
@@ -248,12 +250,25 @@ def _shrink(port: ConstOutput) -> list[int]:
     return [0] if shape is None else [int(d) if isinstance(d, int) else 0 for d in shape]
 
 
+def _split(arguments: Sequence[Any]) -> tuple[int | None, Any]:
+    """Return the index, which may be omitted, and the last argument.
+
+    Raises:
+        TypeError: There are more or fewer arguments.
+    """
+    if len(arguments) not in (1, 2):
+        raise TypeError(f"incompatible function arguments: expected an index and a tensor, or a tensor: {arguments}")
+    return (None, arguments[0]) if len(arguments) == 1 else (arguments[0], arguments[1])
+
+
 def _select(ports: Sequence[ConstOutput], index: int | None, call: str) -> ConstOutput:
     if index is None:
         if len(ports) != 1:
             raise RuntimeError(f"{call}() must be called on a model with exactly one port, found {len(ports)}")
         return ports[0]
-    if not 0 <= index < len(ports):
+    if not isinstance(index, int) or index < 0:
+        raise TypeError(f"{call}(): incompatible function arguments: expected a number of a port, found {index!r}")
+    if index >= len(ports):
         raise RuntimeError(f"vector::_M_range_check: __n (which is {index}) >= this->size() (which is {len(ports)})")
     return ports[index]
 

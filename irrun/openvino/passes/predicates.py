@@ -131,7 +131,7 @@ def shape_matches(shape_notation: str) -> Predicate:
     def check(symbols: Symbols, output: Output) -> bool:
         shape = output.partial_shape
         if shape.rank.is_dynamic:
-            return tokens == ["..."]
+            return False
         values: list[Any] = [dim.get_length() if dim.is_static else dim for dim in shape]
         names = list(tokens)
         if groups:
@@ -154,7 +154,6 @@ def _bind(symbols: Symbols, name: str, value: Any) -> bool:
         return True
     if name.lstrip("-").isdecimal():
         return bool(isinstance(value, int) and value == int(name))
-    if name not in symbols:
-        symbols[name] = value
-        return True
-    return bool(not isinstance(value, Dimension) and symbols[name] == value)
+    if isinstance(value, Dimension):
+        return False
+    return bool(symbols.setdefault(name, value) == value)

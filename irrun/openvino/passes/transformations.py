@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-class Version(enum.IntEnum):
+class Version(enum.Enum):
     """The versions of files that `Serialize` accepts."""
 
     UNSPECIFIED = 0
@@ -164,7 +164,7 @@ class MakeStateful(ModelPass):
         """Replace the pairs.
 
         Raises:
-            RuntimeError: An input or output does not exist, or the shape of an input is dynamic.
+            RuntimeError: An input or output does not exist.
         """
         pairs = self._pairs
         if isinstance(pairs, Mapping):
@@ -185,9 +185,7 @@ def _find(ports: Sequence[Output], name: str) -> Node:
 
 
 def _replace_pair(model: Model, parameter: Node, result: Node, variable: str) -> None:
-    zeros = np.zeros(tuple(parameter.shape), parameter.element_type.to_dtype())
-    state = make_read_value(make_constant(zeros, parameter.element_type), variable)
-    state.set_friendly_name(parameter.get_friendly_name())
+    state = make_read_value(variable, parameter.element_type, parameter.partial_shape)
     Output(parameter, 0).replace(Output(state, 0))
     model.add_sinks([make_assign(result.input_value(0), variable)])
     model.remove_result(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -55,15 +55,20 @@ class Property(str):
 
     def _convert(self, value: Any) -> Any:
         """Return a value of the type of the property."""
-        if self._kind in (bool, float) and (value is None or isinstance(value, (int, float, np.number))):
-            if value is None and self._kind is float:
-                raise TypeError("expected a number, found None")
-            return self._kind(value)
-        if self._kind is int:
-            number = value.to_integer() if isinstance(value, Num) else operator.index(value)
+        kind = self._kind
+        if isinstance(value, Num) and self == "NUM_STREAMS":
+            return value.to_integer()
+        if kind in (bool, int, float):
+            is_number = isinstance(value, (int, np.number, np.bool_)) and not (kind is bool and isinstance(value, Enum))
+            is_other = (value is None and kind is bool) or (isinstance(value, float) and kind is not int)
+            if not (is_number or is_other):
+                raise TypeError(f"expected a {kind.__name__}, found {value!r}")
+            number = kind(value)
             if self._minimum is not None and number < self._minimum:
                 raise TypeError(f"expected a number of at least {self._minimum}, found {number}")
             return number
-        if self._kind is not None and not isinstance(value, self._kind):
-            raise TypeError(f"expected a {self._kind.__name__}, found {value!r}")
+        if kind is str and isinstance(value, bytes):
+            return value.decode()
+        if kind is not None and not isinstance(value, kind):
+            raise TypeError(f"expected a {kind.__name__}, found {value!r}")
         return value
