@@ -279,18 +279,19 @@ def run_with_threads(function: Callable[..., Any]) -> Any:
     return results[0]
 
 
+def forget_kernels() -> None:
+    """Make all compiled kernels again when they are used: their source texts, and from these only new kernels."""
+    kept = ("_get_compiler", "_get_team", "_find_core_function")
+    for module in [m for key, m in sys.modules.items() if key.startswith("irrun.fast.jit.")]:
+        for name, value in vars(module).items():
+            if name not in kept and hasattr(value, "cache_clear") and not isinstance(value, type):
+                value.cache_clear()
+
+
 @contextlib.contextmanager
 def use_lanes(lanes: int) -> Iterator[None]:
     """Compile kernels for vectors of 4 or 8 f32, and with 16 registers, as on processors without AVX-512."""
     from irrun.fast.jit import compiler
-
-    kept = ("_get_compiler", "_get_team", "_find_core_function")
-
-    def forget_kernels() -> None:
-        for module in [m for key, m in sys.modules.items() if key.startswith("irrun.fast.jit.")]:
-            for name, value in vars(module).items():
-                if name not in kept and hasattr(value, "cache_clear") and not isinstance(value, type):
-                    value.cache_clear()
 
     forget_kernels()
     with pytest.MonkeyPatch.context() as patch:
