@@ -617,6 +617,27 @@ def test_results_are_written_in_place_unless_their_number_is_unknown():
 
 
 @pytest.mark.parametrize(
+    ("axis", "stride", "port", "is_copied"),
+    [(0, 1, 0, False), (1, 1, 0, True), (0, -1, 0, True), (0, 0, 0, True), (1, 1, -1, False), (None, 1, 0, False)],
+)
+def test_outputs_that_are_not_in_order_are_copied_in_counted_memory(axis, stride, port, is_copied):
+    load_kernels("Relu")
+    site = CallSite(find("Relu", "opset8"), {}, (None,), (False,), 1)
+    own = LoopBody({}, (10,), (12,), (), (BodyStep(site, (10,), (12,)),))
+
+    def measure(*outputs):
+        body = describe([SLICED], outputs=outputs, parameter_shapes=((1, 3),))
+        loop = _BoundLoop(CompiledLoop(lambda *_, **__: (), own, False), [DATA], body)
+        loop.make_plan({})
+        return loop.size
+
+    written = OutputDescription(0, 0, axis=0)
+    result = 4 * 12  # bytes
+    assert measure(written) == result
+    assert measure(written, OutputDescription(port, 0, axis=axis, stride=stride)) == result * (2 if is_copied else 1)
+
+
+@pytest.mark.parametrize(
     ("sizes", "places"),
     [((64, 64), 256), ((4096, 64), 128), ((1 << 18, 1 << 18), 2), ((1 << 17, 1 << 17), 4), ((1 << 20, 64), 2)],
 )

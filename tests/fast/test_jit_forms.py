@@ -26,7 +26,7 @@ from irrun.fast.jit.convolution_plan import Geometry, Plan
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.kernels import ExpressionKernel, SoftmaxKernel
 from irrun.fast.jit.reductions import compile_softmax
-from irrun.fast.jit.transposition import make_transposition
+from irrun.fast.jit.transposition import is_transposed, make_transposition
 from irrun.fast.specialization import CallSite
 
 pytestmark = pytest.mark.usefixtures("own_kernel_cache")
@@ -567,6 +567,14 @@ def test_matrices_of_few_rows_or_columns_are_not_turned_by_vectors():
         layout = (rows, columns), (4, 4 * rows)
         assert (make_transposition(*layout, 1) is not None) == is_turned
         assert make_transposition(*layout, 1, is_any_side=True) is not None
+
+
+def test_only_aligned_f32_is_turned_by_vectors():
+    x = np.zeros((256, 256), F32)
+    shifted = np.zeros(4 * 256 * 256 + 1, np.uint8)[1:].view(np.float32).reshape(256, 256)
+    assert is_transposed(x.T)
+    for other in (x, x.astype(np.float64).T, x.view(np.int32).T, shifted.T, x[:8, :8].T):
+        assert not is_transposed(other)
 
 
 @pytest.mark.parametrize("keeps_subnormal", [True, False])

@@ -315,7 +315,7 @@ class _BoundLoop:
         self.size = plan.arena_size + sum(size * places for size, places in self._places.values())
         for entry in self._outputs:  # values that are concatenated along other axes are copied
             slot = self._own.results[entry.result]
-            if slot in self._collected and entry.port >= 0 and (entry.axis or entry.stride < 0):
+            if slot in self._collected and entry.port >= 0 and (entry.axis or entry.stride <= 0):
                 self.size += math.prod(self._places[slot])
         # The address of a varying array is its base + (iteration + shift & mask) * size.
         masks = {slot: -1 if slot in self._collected else self._places[slot][1] - 1 for slot in self._results}
