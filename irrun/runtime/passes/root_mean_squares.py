@@ -23,7 +23,11 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-ADD, DIVIDE, MULTIPLY, POWER, SQRT = (Pattern(name, (name,)) for name in ("Add", "Divide", "Multiply", "Power", "Sqrt"))
+ADD = Pattern("Add", ("Add",))
+DIVIDE = Pattern("Divide", ("Divide",))
+MULTIPLY = Pattern("Multiply", ("Multiply",))
+POWER = Pattern("Power", ("Power",))
+SQRT = Pattern("Sqrt", ("Sqrt",))
 MEAN = Pattern("mean", ("ReduceMean",))
 
 

@@ -14,7 +14,9 @@ from irrun.runtime.program import Instruction
 
 __all__ = ["RULES"]
 
-ADD, MULTIPLY, NEGATIVE, SLICE = (Pattern(name, (name,)) for name in ("Add", "Multiply", "Negative", "Slice"))
+ADD = Pattern("Add", ("Add",))
+MULTIPLY = Pattern("Multiply", ("Multiply",))
+SLICE = Pattern("Slice", ("Slice",))
 SPLIT = Pattern("Split", ("Split", "VariadicSplit"))
 NEGATED = Pattern("negation", ("Negative", "Multiply"))
 CONCAT = Pattern("concat", ("Concat",), {0: NEGATED})
