@@ -29,7 +29,7 @@ from irrun.openvino.infer_request import ProfilingInfo as ProfilingInfo
 from irrun.openvino.infer_request import VariableState as VariableState
 from irrun.openvino.layout import Layout as Layout
 from irrun.openvino.model import Model as Model
-from irrun.openvino.module_names import ModuleFinder
+from irrun.openvino.module_names import ModuleFinder, find_module_name
 from irrun.openvino.node import ConstOutput as ConstOutput
 from irrun.openvino.node import DescriptorTensor as DescriptorTensor
 from irrun.openvino.node import DiscreteTypeInfo as DiscreteTypeInfo
@@ -69,17 +69,23 @@ __version__ = get_version()
 #: Submodules, imported on first use.
 _SUBMODULES = (
     "_offline_transformations",
+    "_op_base",
+    "_ov_api",
     "_pyopenvino",
     "exceptions",
     "experimental",
     "frontend",
     "helpers",
+    "ie_api",
     "inference_engine",
     "op",
+    "package_utils",
     "passes",
     "preprocess",
     "properties",
+    "pyopenvino",
     "runtime",
+    "util",
     "utils",
 )
 
@@ -100,6 +106,7 @@ sys.meta_path.insert(0, ModuleFinder(__name__))  # first, since the other finder
 def __getattr__(name: str) -> types.ModuleType:
     import importlib
 
-    if name not in _SUBMODULES:
+    own_name = find_module_name(name) if name in _SUBMODULES else None
+    if own_name is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module(f"{__name__}.{name}")
+    return importlib.import_module(own_name)

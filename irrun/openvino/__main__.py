@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import os
 import runpy
 import sys
+import types
 from collections.abc import Sequence
 
 from irrun.openvino.install import install_as_openvino
@@ -45,11 +48,42 @@ def main(arguments: Sequence[str]) -> int:
     sys.argv[:] = rest
     if is_module:
         sys.path[0] = os.getcwd()
+        if importlib.util.find_spec(rest[0].partition(".")[0]) is None:
+            print(f"python -m irrun.openvino: there is no module {rest[0]}", file=sys.stderr)
+            return 2
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        return 0
+    path = os.path.abspath(rest[0])
+    sys.path[0] = os.path.dirname(path)
+    if os.path.exists(os.path.join(path, "__main__.py")):
+        runpy.run_path(path, run_name="__main__")
+        return 0
+    try:
+        with io.open_code(path) as file:
+            source = file.read()
+    except OSError as error:
+        print(f"python -m irrun.openvino: cannot read {rest[0]}: {error.strerror}", file=sys.stderr)
+        return 2
+    if source[:4] == b"PK\x03\x04":
+        runpy.run_path(path, run_name="__main__")
     else:
-        sys.path[0] = os.path.dirname(os.path.abspath(rest[0]))
-        runpy.run_path(rest[0], run_name="__main__")
+        _run_script(source, path)
     return 0
+
+
+def _run_script(source: bytes, path: str) -> None:
+    """Run a script as `python script.py` does: as the main module, with tracebacks that start in the script."""
+
+    def print_error(kind: type[BaseException], error: BaseException, frames: types.TracebackType | None) -> None:
+        while frames is not None and frames.tb_frame.f_code.co_filename != path:
+            frames = frames.tb_next
+        sys.__excepthook__(kind, error.with_traceback(frames), frames)
+
+    module = types.ModuleType("__main__")
+    module.__file__ = path
+    sys.modules["__main__"] = module
+    sys.excepthook = print_error
+    exec(compile(source, path, "exec"), module.__dict__)
 
 
 if __name__ == "__main__":

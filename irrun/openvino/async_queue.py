@@ -70,7 +70,7 @@ class AsyncInferQueue:
         return self._requests[index]
 
     def __repr__(self) -> str:
-        return f"<AsyncInferQueue: {len(self._requests)} requests>"
+        return f"<AsyncInferQueue: {len(self._requests)} jobs>"
 
     @property
     def userdata(self) -> list[Any]:

@@ -38,10 +38,30 @@ def get_attributes(node: NodeData) -> dict[str, Any]:
         if attribute is not None:
             with suppress(ValueError):
                 value = attribute.convert(value)
+        elif declared and isinstance(value, str):  # which the file has, and the operation does not
+            continue
         values[name] = _simplify(value)
+    for name, default in _get_defaults(declared).items():
+        values.setdefault(name, _simplify(default))
     if values.get("auto_broadcast") != "pdpd":
         values.pop("auto_broadcast_axis", None)
-    return values
+    for name in _UNLISTED.get((node._type, node._version), ()):
+        values.pop(name, None)
+    if node._type == "MVN" and "eps_mode" in values:
+        values["eps_mode"] = values["eps_mode"].upper()
+    return {name: _MISSING.get(name) if value is None else value for name, value in values.items()}
+
+
+#: Attributes that OpenVINO does not return.
+_UNLISTED = {
+    ("Broadcast", "opset1"): ("axis",),
+    ("Broadcast", "opset3"): ("axis",),
+    ("LSTMCell", "opset4"): ("input_forget", "weights_format"),
+    ("LSTMSequence", "opset5"): ("input_forget", "weights_format"),
+}
+
+#: The values of attributes that are missing in the file.
+_MISSING: dict[str, Any] = {"variable_shape": [], "variable_type": "dynamic"}
 
 
 def _simplify(value: Any) -> Any:
@@ -49,6 +69,8 @@ def _simplify(value: Any) -> Any:
         return value.name
     if isinstance(value, PartialShape):
         return [-1 if isinstance(d, DynamicDimension) else int(d) for d in value]
+    if isinstance(value, list):
+        return [float(np.float32(item)) if isinstance(item, float) else item for item in value]
     return value
 
 
@@ -75,11 +97,19 @@ def convert_attributes(operation: Operation, attributes: Mapping[str, Any]) -> d
         if attribute is not None:
             value = _convert_attribute(attribute, value)
         converted[_SPELLINGS.get(name, name)] = value
-    for name, attribute in declared.items():
-        if not attribute.required and attribute.default is not None:
-            default = attribute.default
-            converted.setdefault(_SPELLINGS.get(name, name), list(default) if isinstance(default, tuple) else default)
+    for name, default in _get_defaults(declared).items():
+        converted.setdefault(name, default)
     return converted
+
+
+def _get_defaults(declared: Mapping[str, Attribute]) -> dict[str, Any]:
+    """Return the default values of attributes by their names in files."""
+    defaults = {_SPELLINGS.get(a.name, a.name): a.default for a in declared.values() if not a.required}
+    return {
+        name: list(default) if isinstance(default, tuple) else default
+        for name, default in defaults.items()
+        if default is not None
+    }
 
 
 def _convert_attribute(attribute: Attribute, value: Any) -> Any:

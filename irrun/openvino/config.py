@@ -11,9 +11,12 @@ from typing import Any
 from irrun.openvino.element_type import Type
 from irrun.openvino.runtime_info import unwrap
 
-__all__ = ["CONFIG_PROPERTIES", "Config", "get_device_property", "parse_device"]
+__all__ = ["CONFIG_PROPERTIES", "DEVICES", "Config", "get_device_property", "parse_device"]
 
 _TRUE, _FALSE = ("yes", "true", "1", "on"), ("no", "false", "0", "off")
+
+#: The processor, and devices that combine devices, here with the processor alone.
+DEVICES = ("CPU", "AUTO", "MULTI", "HETERO", "BATCH")
 
 #: OpenVINO's devices for hardware that irrun does not use.
 _KNOWN_DEVICES = ("GPU", "NPU", "HETERO", "MULTI", "BATCH", "GNA", "TEMPLATE")
@@ -81,6 +84,9 @@ def _choose(*path: str) -> Callable[[Any], Any]:
     return parse
 
 
+_choose_hint = _choose("PerformanceMode", "ov::hint::PerformanceMode")
+
+
 def _parse_text(value: Any) -> str:
     return str(value)
 
@@ -122,7 +128,7 @@ CONFIG_PROPERTIES: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "MODEL_PRIORITY": (_choose("Priority", "ov::hint::Priority"), "MEDIUM"),
     "MULTI_DEVICE_PRIORITIES": (_parse_text, ""),
     "NUM_STREAMS": (_parse_streams, 1),
-    "PERFORMANCE_HINT": (_choose("PerformanceMode", "ov::hint::PerformanceMode"), "LATENCY"),
+    "PERFORMANCE_HINT": (_choose_hint, "LATENCY"),
     "PERFORMANCE_HINT_NUM_REQUESTS": (_parse_count, 0),
     "PERF_COUNT": (_parse_bool, False),
     "SCHEDULE_POLICY": (_keep, "DEVICE_PRIORITY"),
@@ -145,7 +151,7 @@ _CORE_PROPERTIES = (
     "FORCE_TBB_TERMINATE",
 )
 
-_AUTO_ONLY = (
+_COMBINING_ONLY = (
     "DEVICE_BIND_BUFFER",
     "ENABLE_RUNTIME_FALLBACK",
     "ENABLE_STARTUP_FALLBACK",
@@ -175,8 +181,12 @@ _COMPILED_READ_ONLY = (
 )
 
 
-def parse_device(name: str) -> str:
-    """Return "CPU" or "AUTO" for the name of a device.
+def parse_device(name: str, *, is_plugin: bool = False) -> str:
+    """Return "CPU" or "AUTO" for the name of a device, or the device of which a property is meant.
+
+    Args:
+        name: The name, such as "AUTO:GPU,CPU".
+        is_plugin: Whether a device that combines devices may be named alone, as for properties. The name is returned.
 
     Raises:
         RuntimeError: irrun does not support the device, or the device does not exist.
@@ -185,13 +195,17 @@ def parse_device(name: str) -> str:
     device = base.partition(".")[0]
     if device == "CPU" and not rest:
         return "CPU"
+    if is_plugin and name in DEVICES:
+        return name
     if device == "AUTO" or (device in ("MULTI", "HETERO", "BATCH") and rest):
-        devices = [part.strip().lstrip("-") for part in rest.split(",") if part.strip()]
-        if device == "BATCH":
-            devices = [part.partition("(")[0] for part in devices]
+        names = [part.strip().partition("(")[0] for part in rest.split(",") if part.strip()]
+        excluded = [part[1:].partition(".")[0] for part in names if part.startswith("-")]
+        devices = [part for part in names if not part.startswith("-")]
         allowed = [d for d in devices if parse_device(d)] if device != "AUTO" else devices
-        if not devices or any(d.partition(".")[0] == "CPU" for d in allowed):
-            return "AUTO"
+        if (any(d.partition(".")[0] == "CPU" for d in allowed) if devices else "CPU" not in excluded) or not names:
+            return device if is_plugin else "AUTO"
+        if not devices:
+            raise RuntimeError(f'Device with "{name}" name excludes "CPU", the only device of irrun')
         parse_device(devices[0])
     if device in _KNOWN_DEVICES:
         raise RuntimeError(
@@ -216,11 +230,12 @@ class Config:
         self.values: dict[str, Any] = {}
         self.update(values)
 
-    def update(self, properties: Any) -> None:
+    def update(self, properties: Any, *, ignore_unknown: bool = False) -> None:
         """Set properties.
 
         Args:
             properties: A mapping, a pair of name and value, or an iterable of such pairs.
+            ignore_unknown: Whether unknown properties are ignored, as by devices that pass properties on to others.
 
         Raises:
             RuntimeError: A property is unknown, or its value is invalid.
@@ -229,10 +244,12 @@ class Config:
             if name == "DEVICE_PROPERTIES":
                 inner = unwrap(value)
                 for device, settings in inner.items() if isinstance(inner, Mapping) else ():
-                    if device == self.device:
+                    if device in ("CPU", self.device):
                         self.update(settings)
                 continue
-            if name not in CONFIG_PROPERTIES:
+            if name not in CONFIG_PROPERTIES or (self.device == "CPU" and name in _COMBINING_ONLY):
+                if ignore_unknown:
+                    continue
                 raise RuntimeError(f"NotFound: Unsupported property {name} by {self.device} plugin.")
             parse = CONFIG_PROPERTIES[name][0]
             try:
@@ -248,7 +265,7 @@ class Config:
         """
         if name in self.values:
             return self.values[name]
-        if name not in CONFIG_PROPERTIES:
+        if name not in CONFIG_PROPERTIES or (self.device == "CPU" and name in _COMBINING_ONLY):
             raise RuntimeError(f"Cannot get unsupported property: {name}")
         parse, default = CONFIG_PROPERTIES[name]
         return parse(default)
@@ -266,8 +283,12 @@ class Config:
             return int(self.get("PERFORMANCE_HINT_NUM_REQUESTS"))
         if "NUM_STREAMS" in self.values:
             return int(self.get("NUM_STREAMS"))
-        is_throughput = self.get("PERFORMANCE_HINT").name != "LATENCY"
+        is_throughput = self._get_hint().name != "LATENCY"
         return (os.cpu_count() or 1) if is_throughput else 1
+
+    def _get_hint(self) -> Any:
+        is_default = "PERFORMANCE_HINT" not in self.values
+        return _choose_hint("THROUGHPUT") if is_default and self.device == "MULTI" else self.get("PERFORMANCE_HINT")
 
     def get_compiled(self, name: str, model_name: str) -> Any:
         """Return a property of a compiled model.
@@ -275,7 +296,7 @@ class Config:
         Raises:
             RuntimeError: The property is unknown.
         """
-        settings = [n for n in CONFIG_PROPERTIES if n not in _CORE_PROPERTIES and n not in _AUTO_ONLY]
+        settings = [n for n in CONFIG_PROPERTIES if n not in _CORE_PROPERTIES and n not in _COMBINING_ONLY]
         if name == "SUPPORTED_PROPERTIES":
             return dict.fromkeys([*_COMPILED_READ_ONLY, *settings], "RO")
         if name == "NETWORK_NAME":
@@ -288,9 +309,15 @@ class Config:
             return False
         if name == "NUM_STREAMS" and name not in self.values:
             return self.count_requests()
-        if name not in settings:
+        if name not in settings and (self.device == "CPU" or name not in _COMBINING_ONLY):
             raise RuntimeError(f"Unsupported property: {name}")
-        value = self.get(name)
+        if name == "MULTI_DEVICE_PRIORITIES":
+            return "CPU"
+        value = self._get_hint() if name == "PERFORMANCE_HINT" else self.get(name)
+        if name == "INFERENCE_NUM_THREADS":
+            return value or os.cpu_count() or 1
+        if self.device in ("AUTO", "MULTI"):
+            return value
         if name == "PERF_COUNT":
             return "YES" if value else "NO"
         if name in ("PERFORMANCE_HINT", "PERFORMANCE_HINT_NUM_REQUESTS"):
@@ -317,13 +344,13 @@ def get_device_property(config: Config, device: str, name: str) -> Any:
 
     Args:
         config: The properties set for the device.
-        device: "CPU" or "AUTO".
+        device: One of `DEVICES`.
         name: The name of the property.
 
     Raises:
         RuntimeError: The property is unknown.
     """
-    excluded = _CORE_PROPERTIES if device == "AUTO" else (*_CORE_PROPERTIES, *_AUTO_ONLY)
+    excluded = _CORE_PROPERTIES if device != "CPU" else (*_CORE_PROPERTIES, *_COMBINING_ONLY)
     cores = os.cpu_count() or 1
     values: dict[str, Callable[[], Any]] = {
         "SUPPORTED_PROPERTIES": lambda: {
@@ -335,7 +362,7 @@ def get_device_property(config: Config, device: str, name: str) -> Any:
         "RANGE_FOR_STREAMS": lambda: (1, cores),
         "OPTIMAL_NUMBER_OF_INFER_REQUESTS": lambda: 1,
         "EXECUTION_DEVICES": lambda: ["CPU"],
-        "FULL_DEVICE_NAME": lambda: f"{platform.processor() or platform.machine()} (irrun on NumPy)",
+        "FULL_DEVICE_NAME": lambda: _get_processor_name() if device == "CPU" else device,
         "OPTIMIZATION_CAPABILITIES": lambda: ["FP32", "INT8", "BIN", "EXPORT_IMPORT"],
         "DEVICE_TYPE": lambda: _get_device_type(),
         "DEVICE_ARCHITECTURE": lambda: "intel64" if platform.machine() in ("x86_64", "AMD64") else "arm64",
@@ -343,6 +370,10 @@ def get_device_property(config: Config, device: str, name: str) -> Any:
     if name in values:
         return values[name]()
     return config.get(name)
+
+
+def _get_processor_name() -> str:
+    return f"{platform.processor() or platform.machine()} (irrun on NumPy)"
 
 
 def _get_device_type() -> Any:

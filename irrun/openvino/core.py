@@ -12,7 +12,7 @@ import numpy as np
 
 from irrun.errors import IrrunError
 from irrun.openvino.compiled_model import CompiledModel
-from irrun.openvino.config import CONFIG_PROPERTIES, Config, get_device_property, parse_device
+from irrun.openvino.config import CONFIG_PROPERTIES, DEVICES, Config, get_device_property, parse_device
 from irrun.openvino.getters import from_getter
 from irrun.openvino.model import Model
 from irrun.openvino.old_types import use_old_types
@@ -33,8 +33,11 @@ class Core:
     """
 
     def __init__(self, xml_config_file: Any = "") -> None:
-        self._configs: dict[str, Config] = {"CPU": Config(), "AUTO": Config(device="AUTO")}
+        self._configs = {device: Config(device=device) for device in DEVICES}
         self._operations: list[Any] = []
+
+    def __repr__(self) -> str:
+        return f"<Core: available plugins[{', '.join(self.get_available_devices())}]>"
 
     # -- models
 
@@ -63,6 +66,8 @@ class Core:
             model = Model._from_ir(read_model(source, _to_weights_source(weights)))
         except IrrunError as error:
             raise RuntimeError(str(error)) from error
+        if not is_onnx(source):
+            model._rt_info["version"] = model._source_version
         return use_old_types(model) if model._source_version == 10 else model
 
     def compile_model(
@@ -77,7 +82,7 @@ class Core:
 
         Args:
             model: A model, or what `read_model` accepts.
-            device_name: "CPU" or "AUTO" (the default).
+            device_name: "CPU", "AUTO" (the default), or a device that combines these, such as "MULTI:CPU".
             config: Properties.
             weights: The weights of a model that is read.
 
@@ -89,9 +94,12 @@ class Core:
         if isinstance(device_name, (bytes, Tensor)):  # compile_model(xml, weights, device)
             weights, device_name = device_name, config if isinstance(config, str) else None
             config = None
-        device = parse_device("AUTO" if device_name is None else device_name)
-        merged = Config(self._configs[device].values, device)
-        merged.update(config)
+        name = "AUTO" if device_name is None else device_name
+        plugin = name.partition(":")[0].partition(".")[0]
+        merged = Config(self._configs[plugin].values if plugin in DEVICES else None, plugin)
+        merged.update(config, ignore_unknown=plugin in ("AUTO", "MULTI"))
+        priorities = merged.values.get("MULTI_DEVICE_PRIORITIES")
+        parse_device(f"{name}:{priorities}" if name == plugin != "CPU" and priorities else name)
         if not isinstance(model, Model):
             try:
                 model = self.read_model(model, weights)
@@ -162,7 +170,7 @@ class Core:
 
     def get_versions(self, device_name: str) -> dict[str, Version]:
         """Return the version of a device by its name."""
-        parse_device(device_name)
+        parse_device(device_name, is_plugin=True)
         return {device_name: Version(VERSION, f"irrun_{device_name.lower()}_plugin")}
 
     def get_property(self, *arguments: Any, **keywords: Any) -> Any:
@@ -181,7 +189,7 @@ class Core:
                     f"Exception is thrown while trying to call get_property with unsupported property: '{name}'"
                 )
             return self._configs["AUTO"].get(name)
-        device = parse_device(_get_name(values["device_name"]))
+        device = parse_device(_get_name(values["device_name"]), is_plugin=True)
         return get_device_property(self._configs[device], device, name)
 
     def set_property(self, *arguments: Any, **keywords: Any) -> None:
@@ -194,13 +202,15 @@ class Core:
         """
         values = _bind(("device_name", "properties"), arguments, keywords)
         device = values.get("device_name")
-        configs = self._configs.values() if device is None else [self._configs[parse_device(str(device))]]
+        configs = (
+            self._configs.values() if device is None else [self._configs[parse_device(str(device), is_plugin=True)]]
+        )
         for config in configs:
             config.update(values["properties"])
 
     def unload_plugin(self, device_name: str) -> None:
         """Do nothing but check the device."""
-        parse_device(device_name)
+        parse_device(device_name, is_plugin=True)
 
     def register_plugin(self, *_: Any) -> None:
         """Refuse to register a plugin.

@@ -18,7 +18,7 @@ from irrun.openvino.model_ports import ModelPorts
 from irrun.openvino.named import Named
 from irrun.openvino.node import ConstOutput, Node, Output, PortData, as_output
 from irrun.openvino.reshaping import reshape_model
-from irrun.openvino.runtime_info import OVAny, RTMap, parse_rt_info, unwrap
+from irrun.openvino.runtime_info import OVAny, RTMap, parse_meta_data, parse_rt_info, unwrap
 from irrun.openvino.shape import PartialShape
 from irrun.openvino.variables import Variable, VariableInfo
 
@@ -83,7 +83,7 @@ class Model(Named, ModelPorts):
         parts = graph_conversion.read_graph(ir)
         model = Model([], name=ir.name)
         model._results, model._sinks, model._parameters = parts.results, parts.sinks, parts.parameters
-        model._rt_info = parse_rt_info(ir.rt_info)
+        model._rt_info = parse_rt_info(ir.rt_info) if ir.rt_info else parse_meta_data(ir.meta_data)
         model._weights = ir.weights
         model._path = ir.path
         model._source_version = ir.source_version
@@ -97,7 +97,7 @@ class Model(Named, ModelPorts):
             self._sinks,
             self.get_friendly_name(),
             weights=self._weights,
-            rt_info=self._rt_info,
+            rt_info={name: value for name, value in self._rt_info.items() if name != "version"},
             path=self._path,
         )
 

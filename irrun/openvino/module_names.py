@@ -21,15 +21,18 @@ _FACADES = ("_ov_api", "_pyopenvino", "ie_api", "pyopenvino", "runtime")
 #: Modules by their names in some release, after the facades.
 _MOVED = {
     "_op_base": "custom_operation",
+    "helpers.packing": "helpers",
     "opset_utils": "utils.node_factory",
     "package_utils": "utils",
     "passes.graph_rewrite": "passes",
     "passes.manager": "passes",
+    "properties._properties": "properties",
     "tools.ovc": "ovc",
     "tools.ovc.convert": "ovc",
     "util": "utils",
     "utils.data_helpers.data_dispatcher": "utils.data_helpers",
     "utils.data_helpers.wrappers": "utils.data_helpers",
+    "utils.postponed_constant": "utils",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["OVAny", "RTMap", "format_rt_info", "parse_rt_info", "unwrap"]
+__all__ = ["OVAny", "RTMap", "format_rt_info", "parse_meta_data", "parse_rt_info", "unwrap"]
 
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0", "")
 
@@ -113,12 +113,12 @@ def unwrap(value: Any) -> Any:
 def _wrap(value: Any) -> Any:
     value = unwrap(value)
     if isinstance(value, Mapping):
-        return {name: _wrap(item) for name, item in value.items()}
+        return {name: _wrap(item) for name, item in sorted(value.items())}
     return OVAny(value)
 
 
 class RTMap(MutableMapping[str, Any]):
-    """A mapping from names to values. It returns `OVAny`, or dictionaries of `OVAny` for nested values.
+    """A mapping from names, in their order, to values: `OVAny`, or dictionaries of `OVAny` for nested values.
 
     Args:
         values: The values, which the mapping refers to.
@@ -140,7 +140,7 @@ class RTMap(MutableMapping[str, Any]):
         del self._values[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter(sorted(self._values))
 
     def __len__(self) -> int:
         return len(self._values)
@@ -162,11 +162,24 @@ def parse_rt_info(text: str | None) -> dict[str, Any]:
     return _parse_children(parse_bytes(text.encode()))
 
 
+def parse_meta_data(text: str | None) -> dict[str, Any]:
+    """Return the values of the `meta_data` element that files had before `rt_info`, under the names of today.
+
+    Args:
+        text: The element as text, or None.
+    """
+    values = parse_rt_info(text)
+    if "cli_parameters" in values:
+        values["conversion_parameters"] = values.pop("cli_parameters")
+    return values
+
+
 def _parse_children(element: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for child in element:
         name = child.get("name") if child.tag == "info" and child.get("name") else child.tag
-        values[name] = child.get("value") if child.get("value") is not None else _parse_children(child)
+        value = child.get("value", child.get("unset_cli_parameters"))
+        values[name] = _parse_children(child) if value is None else value
     return values
 
 
@@ -184,7 +197,7 @@ def format_rt_info(values: Mapping[str, Any]) -> str | None:
 def _append_children(parent: Any, values: Mapping[str, Any]) -> None:
     from lxml import etree
 
-    for name, value in values.items():
+    for name, value in sorted(values.items()):
         value = unwrap(value)
         try:
             child = etree.SubElement(parent, name)

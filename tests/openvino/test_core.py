@@ -37,6 +37,7 @@ def test_repr_of_models_matches_openvino(oracle: Any, irrun_ov: Any, classifier:
         model = ov.Core().read_model(classifier)
         compiled = ov.compile_model(model, "CPU")
         texts.append([repr(model), repr(compiled), repr(compiled.create_infer_request()), repr(compiled.input(0))])
+        texts[-1] += [repr(ov.Core()), repr(ov.AsyncInferQueue(compiled, 2))]
     assert texts[0] == texts[1]
 
 
@@ -572,3 +573,48 @@ def test_constants_share_memory_of_any_size(ov: Any, shape: tuple[int, ...]) -> 
     np.testing.assert_array_equal(constant.data, values)
     values[...] = 2
     np.testing.assert_array_equal(constant.data, values)
+
+
+OLD_LAYERS = """<?xml version="1.0"?>
+<net name="old" version="10">
+    <layers>
+        <layer id="0" name="x" type="Parameter" version="opset1">
+            <data shape="1,1,4,4" element_type="f32"/><output><port id="0" precision="FP32">
+                <dim>1</dim><dim>1</dim><dim>4</dim><dim>4</dim></port></output></layer>
+        <layer id="1" name="pool" type="MaxPool" version="opset1">
+            <data kernel="2,2" pads_begin="0,0" pads_end="0,0" strides="2,2" output_padding="0,0"/>
+            <input><port id="0"><dim>1</dim><dim>1</dim><dim>4</dim><dim>4</dim></port></input>
+            <output><port id="1" precision="FP32"><dim>1</dim><dim>1</dim><dim>2</dim><dim>2</dim></port></output>
+        </layer>
+        <layer id="2" name="y" type="Result" version="opset1">
+            <input><port id="0"><dim>1</dim><dim>1</dim><dim>2</dim><dim>2</dim></port></input></layer>
+    </layers>
+    <edges>
+        <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+        <edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>
+    </edges>
+    <meta_data>
+        <MO_version value="2021.4"/>
+        <cli_parameters>
+            <scale value="2"/><data_type value="FP16"/><unset unset_cli_parameters="batch, mean"/>
+        </cli_parameters>
+    </meta_data>
+</net>
+"""
+
+
+def test_meta_data_of_old_files_is_runtime_information(oracle: Any, irrun_ov: Any) -> None:
+    found = []
+    for ov in (oracle, irrun_ov):
+        model = ov.Core().read_model(OLD_LAYERS.encode())
+        model.set_rt_info("v", ["b", "z"])
+        model.set_rt_info("v", ["b", "a"])
+        parameters = model.rt_info["conversion_parameters"]
+        parameters = getattr(parameters, "value", parameters)
+        texts = {name: getattr(value, "value", value) for name, value in parameters.items()}
+        names = [name for name in model.rt_info if name != "optimization"]  # which has the settings of POT
+        found.append((names, list(texts.items()), model.rt_info["version"].value, list(model.rt_info["b"])))
+        node = next(node for node in model.get_ops() if node.get_type_name() == "MaxPool")
+        found[-1] += (sorted(node.get_attributes().items()),)
+    assert found[0] == found[1]
+    assert found[1][0] == ["MO_version", "b", "conversion_parameters", "version"]

@@ -27,10 +27,13 @@ NAMES = {
     "_pyopenvino.op.util": "irrun.openvino.op.util",
     "_pyopenvino.util": "irrun.openvino.utils",
     "_pyopenvino._offline_transformations": "irrun.openvino._offline_transformations",
+    "helpers.packing": "irrun.openvino.helpers",
     "package_utils": "irrun.openvino.utils",
+    "properties._properties": "irrun.openvino.properties",
     "tools.ovc": "irrun.openvino.ovc",
     "utils.broadcasting": "irrun.openvino.utils.broadcasting",
     "utils.input_validation": "irrun.openvino.utils.input_validation",
+    "utils.postponed_constant": "irrun.openvino.utils",
     "utils.reduction": "irrun.openvino.utils.reduction",
 }
 
@@ -267,3 +270,14 @@ def test_operands_of_different_types_are_refused(ov: Any) -> None:
         with pytest.raises(RuntimeError, match="element type"):
             function(data, index)
     assert ops.add(data, np.float32(1)).get_element_type() == ov.Type.f32
+
+
+def test_modules_that_openvino_imports_are_attributes() -> None:
+    import irrun.openvino as ov
+
+    names = ("_ov_api", "_pyopenvino", "ie_api", "pyopenvino", "runtime")
+    assert [getattr(ov, name) for name in names] == [ov] * len(names)
+    assert ov._op_base.Op is ov.Op
+    assert ov.package_utils is ov.util is ov.utils
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = ov.nothing

@@ -78,7 +78,7 @@ def test_properties_that_are_unknown():
 def test_properties_of_other_devices_are_ignored():
     settings = {"DEVICE_PROPERTIES": {"CPU": {"PERF_COUNT": True}, "GPU": {"OTHER": 1}}}
     assert Config(settings).values == {"PERF_COUNT": True}
-    assert Config(settings, "AUTO").values == {}
+    assert Config(settings, "AUTO").values == {"PERF_COUNT": True}
     assert Config({"DEVICE_PROPERTIES": 3}).values == {}
     assert Config().values == {}
 
@@ -123,7 +123,9 @@ def test_properties_of_compiled_models_have_values():
         ("AUTO:CPU", "AUTO"),
         ("AUTO:GPU,CPU", "AUTO"),
         ("AUTO:-GPU, CPU.1", "AUTO"),
+        ("AUTO:-GPU", "AUTO"),
         ("MULTI:CPU", "AUTO"),
+        ("MULTI:CPU(2)", "AUTO"),
         ("HETERO:CPU", "AUTO"),
         ("BATCH:CPU(4)", "AUTO"),
     ],
@@ -139,6 +141,7 @@ def test_names_of_devices(name, device):
         ("GPU.1", 'Device with "GPU.1" name is not available'),
         ("NPU", 'Device with "NPU" name is not available'),
         ("AUTO:GPU", 'Device with "GPU" name is not available'),
+        ("AUTO:-CPU", 'Device with "AUTO:-CPU" name excludes "CPU"'),
         ("HETERO:GPU,CPU", 'Device with "GPU" name is not available'),
         ("MULTI", 'Device with "MULTI" name is not available'),
         ("BATCH:GPU(4)", 'Device with "GPU" name is not available'),
@@ -150,6 +153,36 @@ def test_names_of_devices(name, device):
 def test_names_of_devices_that_are_refused(name, message):
     with pytest.raises(RuntimeError, match=re.escape(message)):
         parse_device(name)
+
+
+@pytest.mark.parametrize("device", ["AUTO", "MULTI", "HETERO", "BATCH"])
+def test_devices_that_combine_devices_take_them_from_a_property(device, classifier):
+    core = ov.Core()
+    assert core.get_property(device, "FULL_DEVICE_NAME") == device
+    compiled = core.compile_model(classifier, device, {"MULTI_DEVICE_PRIORITIES": "CPU"})
+    assert compiled.get_property("EXECUTION_DEVICES") == ["CPU"]
+    assert compiled.get_property("MULTI_DEVICE_PRIORITIES") == "CPU"
+    core.set_property(device, {"MULTI_DEVICE_PRIORITIES": "CPU"})
+    assert core.get_property(device, "MULTI_DEVICE_PRIORITIES") == "CPU"
+    core.compile_model(classifier, device)
+    with pytest.raises(RuntimeError, match='"GPU" name is not available'):
+        core.compile_model(classifier, device, {"MULTI_DEVICE_PRIORITIES": "GPU"})
+
+
+def test_values_of_properties_depend_on_the_device(classifier):
+    core = ov.Core()
+    hint = ov.properties.hint.PerformanceMode
+    compiled = {device: core.compile_model(classifier, device) for device in ("CPU", "AUTO", "MULTI:CPU")}
+    values = [model.get_property("PERFORMANCE_HINT") for model in compiled.values()]
+    assert values == ["LATENCY", hint.LATENCY, hint.THROUGHPUT]
+    assert [model.get_property("PERF_COUNT") for model in compiled.values()] == ["NO", False, False]
+    assert compiled["CPU"].get_property("INFERENCE_NUM_THREADS") == CPUS
+    core.compile_model(classifier, "AUTO", {"UNKNOWN": 1})  # AUTO passes properties on to devices that know them
+    for name in ("MULTI_DEVICE_PRIORITIES", "CACHE_DIR"):
+        with pytest.raises(RuntimeError, match=f"Unsupported property: {name}"):
+            compiled["CPU"].get_property(name)
+    with pytest.raises(RuntimeError, match="Unsupported property MODEL_PRIORITY by CPU plugin"):
+        core.compile_model(classifier, "CPU", {"MODEL_PRIORITY": "HIGH"})
 
 
 def fold(output, *parameters):
@@ -303,7 +336,7 @@ def test_defaults_of_properties_of_other_devices():
         "FORCE_TBB_TERMINATE": False,
     }
     flags |= {"ENABLE_RUNTIME_FALLBACK": True, "ENABLE_STARTUP_FALLBACK": True, "AUTO_BATCH_TIMEOUT": 1000}
-    assert {name: Config().get(name) for name in flags} == flags
+    assert {name: Config(device="AUTO").get(name) for name in flags} == flags
     assert Config().get("COMPILATION_NUM_THREADS") == CPUS
 
 
