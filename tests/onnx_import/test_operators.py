@@ -79,6 +79,14 @@ CASES = [
     ("GRU", STEPS, {"w": GRU["w"], "r": GRU["r"]}, {"hidden_size": 3, "direction": "reverse"}, 2, 18),
     ("RNN", STEPS, RNN, {"hidden_size": 3}, 2, 18),
     ("RNN", STEPS, RNN, {"hidden_size": 3, "activations": ["Relu"]}, 2, 18),
+    ("RNN", STEPS, RNN, {"hidden_size": 3, "activations": ["HardSigmoid"]}, 2, 18),
+    ("RNN", STEPS, {"w": draw(2, 3, 4), "r": draw(2, 3, 3)},
+     {"hidden_size": 3, "direction": "bidirectional", "activations": ["HardSigmoid"] * 2,
+      "activation_alpha": [0.4, 0.4], "activation_beta": [0.3, 0.3]}, 2, 18),
+    ("GRU", STEPS, GRU, {"hidden_size": 3, "activations": ["HardSigmoid", "Sigmoid"], "activation_alpha": [0.4],
+                         "activation_beta": [0.3]}, 2, 18),
+    ("LSTM", STEPS, LSTM, {"hidden_size": 3, "activations": ["Sigmoid", "HardSigmoid", "HardSigmoid"],
+                           "activation_alpha": [0.4, 0.5], "activation_beta": [0.3]}, 3, 18),
     ("DepthToSpace", draw(1, 8, 2, 3), {}, {"blocksize": 2, "mode": "CRD"}, 1, 18),
     ("Gemm", ROWS, {"b": draw(3, 5), "c": draw(5)}, {"transA": 1, "alpha": 0.5, "beta": 2.0}, 1, 18),
     ("Selu", ROWS, {}, {"alpha": 2.0, "gamma": 0.5}, 1, 18),
@@ -126,6 +134,14 @@ def test_operators_agree_with_onnxruntime(case):
     declared = {name: (kind, None) for name, kind in kinds.items()}
     model = make_model([node], {"x": (F32, list(x.shape))}, declared, weights, opset=opset)
     compare_with_onnxruntime(model, {"x": x}, 1e-4)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"inverse": 1}, {"onesided": 1}])
+@pytest.mark.parametrize("data", [COMPLEX, COMPLEX[..., :1]], ids=["complex", "real"])
+def test_transforms_of_data_that_may_be_real_or_complex(data, attributes):
+    node = helper.make_node("DFT", ["x"], ["y"], axis=1, **attributes)
+    model = make_model([node], {"x": (F32, [1, 8, None])}, {"y": (F32, None)}, opset=18)
+    compare_with_onnxruntime(model, {"x": data}, 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +192,11 @@ def test_mel_weights_agree_with_onnxruntime():
         ("RNN", {"w": draw(2, 3, 4), "r": draw(2, 3, 3)},
          {"direction": "bidirectional", "activations": ["Tanh", "Relu"]},
          "different activations for the directions"),
+        ("RNN", {"w": draw(2, 3, 4), "r": draw(2, 3, 3)},
+         {"direction": "bidirectional", "activations": ["HardSigmoid"] * 2, "activation_alpha": [0.4, 0.5]},
+         "different activations for the directions"),
+        ("RNN", {"w": draw(1, 3, 4), "r": draw(1, 3, 3)}, {"activations": ["LeakyRelu"], "activation_alpha": [0.1]},
+         "the activation function 'leakyrelu' is not supported"),
     ],
 )  # fmt: skip
 def test_operators_that_cannot_be_expressed(operator, constants, attributes, message):

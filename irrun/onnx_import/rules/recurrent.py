@@ -12,6 +12,8 @@ from irrun.onnx_import.rules.helpers import broadcast, concat, gather, get_lengt
 
 #: The attribute `direction` of ONNX -> OpenVINO's, and the number of directions.
 _DIRECTIONS = {"forward": ("forward", 1), "reverse": ("reverse", 1), "bidirectional": ("bidirectional", 2)}
+#: The activation functions of OpenVINO without parameters, in lower case. The other one is HardSigmoid.
+_ACTIVATIONS = ("sigmoid", "tanh", "relu")
 
 
 def _reorder(value: Value, count: int, order: Sequence[int]) -> Value:
@@ -55,10 +57,7 @@ def _translate(node: Node, operation: str, gates: int, states: int, defaults: Se
         biases = concat([own[0] + other[0], own[1] + other[1], own[2], other[2]], 1)
     else:
         biases = first + second
-    attributes["activations"] = _read_activations(node, count, list(defaults))
-    if node.has("activation_alpha") or node.has("activation_beta"):
-        for name in ("alpha", "beta"):
-            attributes[f"activations_{name}"] = [float(v) for v in node.attributes.get(f"activation_{name}", [])]
+    attributes |= _read_activations(node, defaults)
     if node.has("clip"):
         attributes["clip"] = node.get_float("clip")
     outputs = ops(
@@ -78,12 +77,28 @@ def _translate(node: Node, operation: str, gates: int, states: int, defaults: Se
     return [transpose(outputs[0], [2, 1, 0, 3]), *[transpose(state, [1, 0, 2]) for state in outputs[1:]]]
 
 
-def _read_activations(node: Node, count: int, defaults: list[str]) -> list[str]:
-    names = [str(name).lower() for name in node.attributes.get("activations", [])] or defaults
-    own = names[: len(defaults)]
-    if count == 2 and len(names) > len(defaults) and names[len(defaults) :] != own:
+def _read_activations(node: Node, defaults: Sequence[str]) -> dict[str, Any]:
+    """Return the attributes of the activation functions of one direction.
+
+    ONNX lists alpha and beta of those functions that have them, and OpenVINO of all functions.
+    """
+    names = [str(name).lower() for name in node.attributes.get("activations", [])] or [*defaults]
+    alphas, betas = (list(node.attributes.get(f"activation_{name}", [])) for name in ("alpha", "beta"))
+    functions = []
+    for name in names:
+        if name == "hardsigmoid":
+            functions.append((name, *(float(v.pop(0)) if v else d for v, d in ((alphas, 0.2), (betas, 0.5)))))
+        elif name in _ACTIVATIONS:
+            functions.append((name, 0.0, 0.0))
+        else:
+            raise node.refuse(f"the activation function {name!r}")
+    own = functions[: len(defaults)]
+    if functions[len(defaults) :] not in ([], own):
         raise node.refuse("different activations for the directions")
-    return own
+    attributes: dict[str, Any] = {"activations": [name for name, *_ in own]}
+    if "hardsigmoid" in attributes["activations"]:
+        attributes |= {"activations_alpha": [f[1] for f in own], "activations_beta": [f[2] for f in own]}
+    return attributes
 
 
 @translate("LSTM")

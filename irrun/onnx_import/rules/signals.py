@@ -14,6 +14,7 @@ from irrun.onnx_import.rules.helpers import (
     get_lengths,
     reshape,
     shape_of,
+    slice_axis,
     squeeze,
     to_vector,
     unsqueeze,
@@ -54,8 +55,9 @@ def transform(x: Value, axis: Value, size: Value | None, inverse: bool, onesided
         return unsqueeze(op("IRDFT", x, axis, *sizes), rank - 1)
     if onesided and is_real:
         return op("RDFT", squeeze(x, rank - 1), axis, *sizes)
-    if is_real:
+    if x.get_dimension(-1) != 2:  # real, or the file does not say
         x = concat([x, broadcast(constant(0, x.type), shape_of(x))], rank - 1)
+        x = x if is_real else slice_axis(x, 0, 2, rank - 1)
     result = op("IDFT" if inverse else "DFT", x, axis, *sizes)
     if onesided:
         stop = op("Gather", shape_of(result), axis, constant(0)) / 2 + 1
