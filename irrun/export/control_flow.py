@@ -213,7 +213,7 @@ class _LoopExporter:
                 scalar = value.rank == 0 and entry.axis is not None
                 graph.add_output(reshape(value, [1]) if scalar else value)
         if len(graph.inputs) > 2 + len(order):
-            raise UnsupportedError("a state of the body has no initial value")
+            raise UnsupportedError("the body reads a variable")
         trips, first = self.get_limits(counts)
         types = [initial[p].type for p in order] + [results[e.internal_layer_id].type for e in collected]
         outputs = self.outer.add("Loop", [trips, first, *(initial[p] for p in order)], types, {"body": graph})

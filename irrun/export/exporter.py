@@ -39,7 +39,7 @@ DECOMPRESSION_LIMIT = 64
 FOLDING_MEMORY = 1 << 28
 
 
-def export_model(model: Model, opset: int, *, partial: bool = False) -> tuple[Graph, list[str]]:
+def export_model(model: Model, opset: int, *, partial: bool) -> tuple[Graph, list[str]]:
     """Export the graph of a model.
 
     Args:

@@ -73,7 +73,7 @@ def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference
     compiled = compile_model(model)
     expected = compiled(inputs)
     names = name_inputs(model.inputs)
-    arrays = [np.asarray(value) for value in _list_inputs(inputs, names)]
+    arrays = [inputs[name if name in inputs else i] for i, name in enumerate(names)]
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     # By default, products with compressed weights round the activations to 8 bits.
@@ -98,12 +98,6 @@ def verify_export(model: Model, path: str | os.PathLike[str]) -> list[Difference
             for d, u in zip(differences, uncertain, strict=True)
         ]
     return differences
-
-
-def _list_inputs(inputs: Any, names: list[str]) -> list[Any]:
-    if isinstance(inputs, dict):
-        return [inputs[name] for name in names]
-    return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
 
 
 def _compare(name: str, expected: Array, found: Array) -> Difference:

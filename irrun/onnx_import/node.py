@@ -12,7 +12,7 @@ from irrun.errors import ModelError, UnsupportedError
 from irrun.onnx_import.graph import Graph, Value, check_axis, constant
 from irrun.onnx_import.types import get_element_type
 
-__all__ = ["Item", "Node", "Rule", "find_rule", "list_rules", "translate"]
+__all__ = ["Item", "Node", "Rule", "find_rule", "translate"]
 
 #: The value of an ONNX name: a tensor, a sequence of known length, or an optional without a value.
 Item: TypeAlias = "Value | list[Value] | None"
@@ -209,8 +209,3 @@ def translate(*operators: str, domain: str = "") -> Callable[[Rule], Rule]:
 def find_rule(domain: str, operator: str) -> Rule | None:
     """Return the rule of an operator; None if there is none."""
     return _RULES.get(("" if domain == "ai.onnx" else domain, operator))
-
-
-def list_rules() -> list[tuple[str, str]]:
-    """Return domain and name of all operators that have a rule."""
-    return sorted(_RULES)

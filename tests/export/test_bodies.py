@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from ir_text import graph, layer, net, port, write
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -139,7 +140,8 @@ def test_loops_with_a_number_of_iterations(has_number, number, tmp_path):
 def test_loops_with_a_condition(trips, tmp_path):
     x = np.float32([1, -2])
     check(make_loop(trips, True, while_small), tmp_path, x)
-    check(make_loop(None, True, while_small), tmp_path, x, np.array(trips))
+    nodes = check(make_loop(None, True, while_small), tmp_path, x, np.array(trips))
+    assert [len(node.output) for node in nodes if node.op_type == "Loop"] == [2]  # the condition is no output
     check(make_loop(None, None, while_small), tmp_path, x, np.array(trips), np.array(True))
 
 
@@ -216,3 +218,100 @@ def test_branches_of_unknown_ranks(chosen, tmp_path):
     values = [np.array(chosen), np.float32([1, 2, 3, 5]), np.array([2, 2])]
     (found,) = run_exported(tmp_path / "model.onnx", values)
     np.testing.assert_allclose(found, irrun.compile_model(model)(values)[0], rtol=1e-5)
+
+
+BODY = [
+    layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")]),
+    layer(1, "Sqrt", inputs=[port(0)], outputs=[port(1, (2,), "FP32")]),
+    layer(2, "Result", inputs=[port(0)]),
+    layer(3, "Negative", inputs=[port(0)], outputs=[port(1, (2,), "FP32")]),
+    layer(4, "Result", inputs=[port(0)]),
+]
+STEPS = [(0, 0, 1, 0), (1, 1, 2, 0), (1, 1, 3, 0), (3, 1, 4, 0)]
+STATE = '<input external_port_id="0" internal_layer_id="0"/>'
+
+
+def write_iterator(folder, entries, back="", *, body=BODY, steps=STEPS, shape="2", kind="TensorIterator"):
+    """Write a model of a TensorIterator with a port map as text."""
+    inner = f"<port_map>{entries}</port_map><back_edges>{back}</back_edges><body>{graph(body, steps)}</body>"
+    count = entries.count("<output")
+    outputs = [port(i, (), "FP32") for i in range(1, count + 1)]
+    layers = [
+        layer(0, "Parameter", data=f'shape="{shape}" element_type="f32"', outputs=[port(0, (), "FP32", "x")]),
+        layer(1, kind, inputs=[port(0)], outputs=outputs, inner=inner),
+        *(layer(i + 9, "Result", inputs=[port(0)]) for i in range(1, count + 1)),
+    ]
+    edges = [(0, 0, 1, 0), *((1, i, i + 9, 0) for i in range(1, count + 1))]
+    return irrun.read_model(write(folder, net(layers, edges)))
+
+
+BACK = '<edge from-layer="2" to-layer="0"/>'
+STACKED = '<output external_port_id="1" internal_layer_id="2" axis="0" start="0" end="6" stride="2" part_size="2"/>'
+LAST = '<output external_port_id="{}" internal_layer_id="{}"/>'
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        (STACKED + LAST.format(2, 4), [[4, 9, 2, 3, 2**0.5, 3**0.5], [-(2**0.5), -(3**0.5)]]),
+        (LAST.format(1, 2) + LAST.format(2, 4), [[4, 9], [-4, -9]]),
+    ],
+    ids=["collected", "last"],
+)
+def test_iterations_that_outputs_count(entries, expected, tmp_path):
+    """Without slices of inputs, the collected outputs determine the number of iterations, or there is one."""
+    model = write_iterator(tmp_path, STATE + entries, BACK)
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    found = run_exported(tmp_path / "model.onnx", [np.float32([16, 81])])
+    results = irrun.compile_model(model)(np.float32([16, 81]))
+    for i, (own, values) in enumerate(zip(found, expected, strict=True)):
+        np.testing.assert_allclose(own, values, rtol=1e-6)
+        np.testing.assert_allclose(results[i], values, rtol=1e-6)
+
+
+SLICE = '<{} external_port_id="{}" internal_layer_id="{}" axis="{}" start="0" end="-1" stride="1" part_size="1"/>'
+UNKNOWN = [
+    layer(0, "Parameter", data='shape="..." element_type="f32"', outputs=[port(0, (), "FP32")]),
+    layer(1, "Exp", inputs=[port(0)], outputs=[port(1, (), "FP32")]),
+    layer(2, "Result", inputs=[port(0)]),
+]
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ((0, 0), None),
+        ((1, 0), None),
+        ((0, -1), "the rank of a concatenated output is dynamic"),
+        ((0, 1), "the rank of a concatenated output is dynamic"),
+        ((-1, 0), "the rank of a sliced input is dynamic"),
+    ],
+)
+def test_axes_of_iterators_of_unknown_ranks(axes, message, tmp_path):
+    entries = SLICE.format("input", 0, 0, axes[0]) + SLICE.format("output", 1, 2, axes[1])
+    model = write_iterator(tmp_path, entries, body=UNKNOWN, steps=[(0, 0, 1, 0), (1, 1, 2, 0)], shape="...")
+    if message is not None:
+        with pytest.raises(irrun.UnsupportedError, match=message):
+            irrun.export_onnx(model, tmp_path / "model.onnx")
+        return
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    x = X[0, :3]
+    (found,) = run_exported(tmp_path / "model.onnx", [x])
+    np.testing.assert_allclose(found, irrun.compile_model(model)(x)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("inner", "message"),
+    [
+        (layer(1, "ReadValue", "opset6", 'variable_id="v" variable_type="f32" variable_shape="2"', [port(0)],
+               [port(1, (2,), "FP32")]), r"layer 1 .*\(TensorIterator, opset1\): the body reads a variable"),
+        (layer(1, "Mine", "extension", "", [port(0)], [port(1, (2,), "U2")]),
+         r"3 layers .*: the operation is unknown; .* an input comes from a layer that cannot be exported; "
+         r".*\(TensorIterator, opset1\): a layer of the body cannot be exported"),
+    ],
+    ids=["variable", "unknown"],
+)  # fmt: skip
+def test_bodies_that_cannot_be_exported(inner, message, tmp_path):
+    model = write_iterator(tmp_path, STATE + LAST.format(1, 2), BACK, body=[BODY[0], inner, *BODY[2:]])
+    with pytest.raises(irrun.UnsupportedError, match=message):
+        irrun.export_onnx(model, tmp_path / "model.onnx")

@@ -15,6 +15,8 @@ import onnxruntime as ort
 from ir_text import layer, net, port, write, write_row_loop
 
 import irrun
+from irrun.element_types import ElementType
+from irrun.export import exporter
 from irrun.export.verification import verify_export
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -102,6 +104,87 @@ def test_variables_are_inputs_with_defaults_and_outputs(tmp_path):
     request = irrun.compile_model(model).create_infer_request()
     for found in (first, second):
         np.testing.assert_array_equal(found, request.infer({"x": x})["sum"])
+
+
+def test_variables_that_are_read_twice(tmp_path):
+    """Both layers read the same state, whose initial value depends on an input or is a constant."""
+    variable = 'variable_id="total" variable_type="f32" variable_shape="2"'
+    for has_initial in (False, True):
+        inputs = [port(0, (2,))] if has_initial else []
+        layers = [
+            layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32", "x")]),
+            layer(1, "ReadValue", "opset6", variable, inputs, [port(1, (2,), "FP32")]),
+            layer(2, "ReadValue", "opset6", variable, inputs, [port(1, (2,), "FP32")]),
+            layer(3, "Multiply", inputs=[port(0, (2,)), port(1, (2,))], outputs=[port(2, (2,), "FP32", "product")]),
+            layer(4, "Add", inputs=[port(0, (2,)), port(1, (2,))], outputs=[port(2, (2,), "FP32")]),
+            layer(5, "Assign", "opset6", 'variable_id="total"', [port(0, (2,))], [port(1, (2,), "FP32")]),
+            layer(6, "Result", inputs=[port(0, (2,))]),
+        ]
+        edges = [(1, 1, 3, 0), (2, 1, 3, 1), (0, 0, 4, 0), (1, 1, 4, 1), (4, 2, 5, 0), (3, 2, 6, 0)]
+        model = write(tmp_path, net(layers, [*edges, *([(0, 0, 1, 0), (0, 0, 2, 0)] if has_initial else [])]))
+        irrun.export_onnx(model, tmp_path / "model.onnx")
+        session = ort.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+        x, states = np.float32([2, 3]), {}
+        request = irrun.compile_model(model).create_infer_request()
+        for _ in range(3):
+            product, state = session.run(None, {"x": x, **states})
+            states = {"total": state}
+            np.testing.assert_array_equal(product, request.infer({"x": x})["product"])
+
+
+def fold(folder, type, version, data, arrays, *, kind="f32"):
+    """Export a layer of constants, and return the types of the nodes that remain."""
+    layers, edges, weights = [], [], b""
+    for i, array in enumerate(arrays):
+        name = str(ElementType.of(array.dtype))
+        text = f'element_type="{name}" shape="{",".join(map(str, array.shape))}" offset="{len(weights)}"'
+        layers.append(layer(i, "Const", data=f'{text} size="{array.nbytes}"', outputs=[port(0, array.shape)]))
+        edges.append((i, 0, 50, i))
+        weights += array.tobytes()
+    layers += [
+        layer(50, type, version, data, [port(i) for i in range(len(arrays))], [port(99, (), kind.upper(), "y")]),
+        layer(51, "Result", inputs=[port(0)]),
+    ]
+    path = write(folder, net(layers, [*edges, (50, 99, 51, 0)]), weights)
+    irrun.export_onnx(path, folder / "model.onnx")
+    exported = onnx.load(str(folder / "model.onnx")).graph
+    (found,) = ort.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"]).run(None, {})
+    np.testing.assert_allclose(found, irrun.run(path, {})[0], rtol=1e-5, atol=2**-22)  # terms of FakeQuantize cancel
+    return [node.op_type for node in exported.node if node.op_type != "Identity"]
+
+
+def floats(count, dtype="f4"):
+    return np.linspace(-1, 1, count).astype(dtype)
+
+
+SPREAD = 'mode="numpy"'
+FROM = [np.array(0), np.array(5000), np.array(1)]
+FOLDED = [
+    ("Exp", "opset1", "", [floats(3)], []),
+    ("Exp", "opset1", "", [floats(5000)], []),  # not larger than the input
+    ("Broadcast", "opset3", SPREAD, [floats(1), np.array([4096])], []),
+    ("Broadcast", "opset3", SPREAD, [floats(1), np.array([4097])], ["Expand"]),
+    ("Broadcast", "opset3", SPREAD, [floats(3000), np.array([1, 3000])], []),
+    ("Range", "opset4", 'output_type="i64"', FROM, []),
+    ("Convert", "opset1", 'destination_type="f32"', [floats(64, "f2")], []),
+    ("Convert", "opset1", 'destination_type="f32"', [floats(65, "f2")], ["Cast"]),
+    ("Convert", "opset1", 'destination_type="f16"', [floats(1)], []),
+    ("Convert", "opset1", 'destination_type="f16"', [floats(2)], ["Cast"]),
+    ("FakeQuantize", "opset1", 'levels="256"', [floats(5000), *np.float32([-1.28, 1.27, -1.28, 1.27])],
+     ["DequantizeLinear"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("type", "version", "data", "arrays", "expected"), FOLDED)
+def test_values_that_are_computed_during_the_export(type, version, data, arrays, expected, tmp_path):
+    kind = "i64" if type == "Range" else "f16" if "f16" in data else "f32"
+    assert fold(tmp_path, type, version, data, [np.asarray(a) for a in arrays], kind=kind) == expected
+
+
+def test_large_values_are_not_computed_during_the_export(tmp_path, monkeypatch):
+    monkeypatch.setattr(exporter, "FOLDING_MEMORY", 5000)
+    assert fold(tmp_path, "Exp", "opset1", "", [floats(4999)]) == []
+    assert fold(tmp_path, "Exp", "opset1", "", [floats(5000)]) == ["Exp"]
 
 
 def make_quantized(low, high, levels=256):

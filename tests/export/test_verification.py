@@ -74,6 +74,19 @@ def test_models_that_onnxruntime_cannot_run_are_reported(tmp_path):
         verify_export(relu, tmp_path / "model.onnx")
 
 
+def test_inputs_of_the_same_name(tmp_path):
+    data = 'shape="2" element_type="f32"'
+    layers = [
+        layer(0, "Parameter", data=data, outputs=[port(0, (2,), "FP32", "x")]),
+        layer(1, "Parameter", data=data, outputs=[port(0, (2,), "FP32", "x")]),
+        layer(2, "Subtract", inputs=[port(0), port(1)], outputs=[port(2, (2,), "FP32", "y")]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    model = irrun.read_model(write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)])))
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    assert verify_export(model, tmp_path / "model.onnx") == [("y", 0, False, 0)]
+
+
 @pytest.mark.parametrize("error", [1.5, 3])
 def test_results_of_quantized_models_are_uncertain_by_levels(error, tmp_path, monkeypatch):
     """Errors of up to twice the difference that rounding makes are accepted."""
