@@ -114,7 +114,7 @@ class TapMethod(DepthwiseMethod):
         self.taps: list[tuple[int, int, int, int, Array]] = []
         for row_phase in range(min(row_stride, kernel_height)):
             lines = [i for i in range(kernel_height) if i * row_dilation % row_stride == row_phase]
-            for j in range(kernel_width if lines else 0):
+            for j in range(kernel_width):
                 column_phase, column = j * column_dilation % column_stride, j * column_dilation // column_stride
                 offsets = [i * row_dilation // row_stride * self.row + column for i in lines]
                 step = offsets[1] - offsets[0] if len(offsets) > 1 else 0

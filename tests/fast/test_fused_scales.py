@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irrun.fast.convolution import _split_scale
+from irrun.fast.convolution import ConvolutionKernel, _split_scale
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.fused import FusedKernel, fuse
+from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite
 from irrun.ops._support.autoload import load_kernels
 from irrun.ops._support.registry import find
@@ -110,3 +111,21 @@ def test_operations_are_specialized_before_fused_steps():
         assert (kernel.kernel != site.call_plain) == is_specialized
         expected = np.maximum(operation.kernel(data, *constants[1:], **attributes), 0)
         np.testing.assert_allclose(kernel(data), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_scaled_filters_count_and_their_originals_are_released():
+    load_kernels("Convolution")
+    releases = []
+    filters = np.ones((4, 3, 2, 2), np.float32)
+    windows = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    for constant, size in ((FACTORS.reshape(4, 1, 1), filters.nbytes), (np.ones((1, 1, 1, 2), np.float32), 0)):
+        memory = PackedMemory(1 << 20, releases.append)
+        site = CallSite(find("Convolution", "opset1"), windows, (None, filters), (False, False), 1, memory)
+        chain = ElementwiseChain((Step("Multiply", (RUNNING, CONSTANT)),), 1, (constant,))
+        kernel = fuse(site, chain)
+        assert isinstance(kernel, ConvolutionKernel)
+        assert memory.used == size
+        assert (kernel.chain is None) == bool(size)
+        np.testing.assert_array_equal(kernel.filters[0], filters * constant.reshape(-1, 1, 1, 1) if size else filters)
+    assert len(releases) == 1
+    assert np.shares_memory(releases[0], filters)
