@@ -109,6 +109,13 @@ def test_values_that_are_used_twice_are_not_scaled():
     check(b.finish())
 
 
+def test_values_that_are_the_result_as_well_are_not_scaled():
+    b = Builder()
+    b.quantize(DATA, 0.0, 1 / 32)
+    b.step("Add", DATA, b.constant(0.5))
+    assert (check(b.finish()).scale == 1).all()
+
+
 def test_other_steps_read_values():
     b = Builder()
     value = b.step("Multiply", b.step("Add", DATA, b.constant(0.5)), b.constant(RNG.choice([0.5, 2.0], (6, 1, 1))))
