@@ -44,7 +44,7 @@ class Product(NamedTuple):
     kernel: SpecializedKernel
     shape: tuple[int, int]
     multiply: Callable[[Array, FinishPart], Array] | None
-    undivided_rows: int = 0
+    undivided_rows: int
 
 
 class _Problem:
@@ -80,7 +80,7 @@ class _Problem:
 def _create_panels(problem: _Problem) -> Product:
     product = problem.panels
     assert product is not None
-    return Product(PanelKernel(problem.site, product), product.shape, product.multiply)
+    return Product(PanelKernel(problem.site, product), product.shape, product.multiply, 0)
 
 
 def _create_copied(problem: _Problem) -> Product:
@@ -99,7 +99,7 @@ def _create_copied(problem: _Problem) -> Product:
         return kernels[next(calls) > 0](a)
 
     inner, columns = problem.weights.shape
-    return Product(compute, (inner, columns), None)
+    return Product(compute, (inner, columns), None, 0)
 
 
 def _create_plain(problem: _Problem) -> Product:

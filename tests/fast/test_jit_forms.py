@@ -17,7 +17,17 @@ from fast.harness import find_operation, use_lanes
 from irrun.fast.compressed import CompressedWeights
 from irrun.fast.errors import NoKernelError
 from irrun.fast.interpolate import Interpolation
-from irrun.fast.jit import compiler, convolution_plan, depthwise, dot_products, host, interpolation, nests
+from irrun.fast.jit import (
+    compiler,
+    convolution_plan,
+    depthwise,
+    dot_products,
+    host,
+    interpolation,
+    nests,
+    projections,
+    quantized_depthwise,
+)
 from irrun.fast.jit.bindings import make_layout
 from irrun.fast.jit.code import Function
 from irrun.fast.jit.compressed import CompressedKernel, RowProducts
@@ -589,3 +599,62 @@ def test_softmax_keeps_subnormal_exponentials_unless_they_are_multiplied(keeps_s
     if keeps_subnormal:
         np.testing.assert_allclose(result, exact, rtol=1e-5, atol=2.0**-148)
         np.testing.assert_array_equal(SoftmaxKernel(1)(data), result)
+
+
+# Rows
+
+
+@pytest.mark.parametrize(
+    ("time", "batch", "time_stride", "batch_stride", "groups"),
+    [
+        # the number of rows, and the first element and the distance of the rows in the data and in the result
+        (1, 5, 999, 20, [(5, 0, 20, 0, 1)]),
+        (7, 1, 20, 999, [(7, 0, 20, 0, 1)]),
+        (7, 3, 60, 20, [(21, 0, 20, 0, 1)]),
+        (2, 3, 20, 40, [(2, 0, 20, 0, 3), (2, 40, 20, 1, 3), (2, 80, 20, 2, 3)]),
+        (2, 2, 41, 20, [(2, 0, 41, 0, 2), (2, 20, 41, 1, 2)]),
+    ],
+)
+def test_rows_of_inputs_are_read_where_they_are(time, batch, time_stride, batch_stride, groups):
+    assert list(projections._list_rows(time, batch, time_stride, batch_stride)) == groups
+
+
+@pytest.mark.parametrize(("time", "batch", "is_copied"), [(1, 3, False), (2, 1, False), (2, 3, True), (99, 3, False)])
+def test_few_time_steps_of_several_sequences_are_copied_to_common_rows(monkeypatch, time, batch, is_copied):
+    projection, made = projections.Projection(np.ones((4, 8), F32), None), []
+    make = projection._make_task
+
+    def record(*arguments):
+        made.append(arguments)
+        return make(*arguments)
+
+    monkeypatch.setattr(projection, "_make_task", record)
+    x = np.arange(batch * time * 4, dtype=np.float32).reshape(batch, time, 4)
+    np.testing.assert_array_equal(projection(x.transpose(1, 0, 2)), x.transpose(1, 0, 2) @ np.ones((4, 8), F32))
+    assert made == [(time, batch, *((batch * 4, 4) if is_copied else (4, time * 4)))]
+
+
+@pytest.mark.parametrize(
+    ("lanes", "filter_rows", "heights"),
+    [
+        # fewest rows that are computed twice; with few registers, fewer rows of large filters
+        (16, 5, {1: 1, 2: 2, 7: 4, 14: 5, 20: 5, 28: 4}),
+        (8, 3, {1: 1, 2: 2, 7: 4, 14: 5, 20: 5, 28: 4}),
+        (8, 4, {1: 1, 2: 2, 7: 2, 14: 2, 20: 2, 28: 2}),
+        (4, 5, {1: 1, 14: 2}),
+    ],
+)
+def test_rows_of_codes_are_computed_together(monkeypatch, lanes, filter_rows, heights):
+    monkeypatch.setattr(quantized_depthwise, "get_lanes", lambda: lanes)
+    assert {rows: quantized_depthwise._choose_height(rows, filter_rows) for rows in heights} == heights
+
+
+@pytest.mark.parametrize(
+    ("stride", "dilation", "tap", "shifts"),
+    [(1, 1, 1, (0,)), (2, 1, 0, (0, 8)), (2, 1, 1, (-1, 7)), (2, 1, 2, (0, 8)), (2, 2, 3, (0, 8)), (2, 3, 3, (0, 8))],
+)
+def test_vectors_of_pixels_contain_odd_and_even_pixels_of_taps(stride, dilation, tap, shifts):
+    code = quantized_depthwise._Code.__new__(quantized_depthwise._Code)
+    code.layout = quantized_depthwise._Layout((3, 3), (1, stride), (1, dilation), 1, dot_products.PORTABLE)
+    code.function = Function("code", [], 8)
+    assert code.list_shifts(tap) == shifts
