@@ -329,3 +329,30 @@ def test_batch_is_set_by_layout(ov: Any) -> None:
     ov.set_batch(model, 4)
     assert str(model.output().partial_shape) == "[4,3,8,8]"
     assert ov.layout_helpers.get_layout(model.input()) == ov.Layout("NCHW")
+
+
+@pytest.mark.parametrize("size", [-1, (1, 5)])
+def test_channels_of_unknown_number_are_reversed(ov: Any, size: Any) -> None:
+    ops = import_submodule(ov, "opset13")
+    x = ops.parameter([1, 2, 2, size], np.float32)
+    p = import_submodule(ov, "preprocess").PrePostProcessor(ov.Model([ops.relu(x)], [x], "m"))
+    p.input().tensor().set_layout(ov.Layout("NHWC"))
+    p.input().preprocess().reverse_channels()
+    model = p.build()
+    assert model.output(0).partial_shape == ov.PartialShape([1, 2, 2, -1])
+    values = np.arange(12, dtype=np.float32).reshape(1, 2, 2, 3)
+    np.testing.assert_array_equal(
+        ov.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(values)[0], values[..., ::-1]
+    )
+
+
+def test_scales_are_reciprocals(ov: Any) -> None:
+    ops = import_submodule(ov, "opset13")
+    x = ops.parameter([1, 3, 2, 2], np.float32)
+    p = import_submodule(ov, "preprocess").PrePostProcessor(ov.Model([ops.relu(x)], [x], "m"))
+    p.input().tensor().set_layout(ov.Layout("NCHW"))
+    p.input().preprocess().mean(3.0).scale([2.0, 3.0, 7.0])
+    nodes = p.build().get_ordered_ops()
+    types = [node.get_type_name() for node in nodes]
+    assert types == ["Parameter", "Constant", "Subtract", "Constant", "Multiply", "Relu", "Result"]
+    np.testing.assert_array_equal(nodes[3].data.reshape(-1), 1 / np.array([2, 3, 7], np.float32))

@@ -123,11 +123,11 @@ class PreProcessSteps:
 
     def mean(self, value: float | Sequence[float]) -> PreProcessSteps:
         """Subtract a value, or one value per channel."""
-        return self._add(steps.normalize("Subtract", value, "Mean"))
+        return self._add(steps.normalize(value, is_scale=False))
 
     def scale(self, value: float | Sequence[float]) -> PreProcessSteps:
         """Divide by a value, or by one value per channel."""
-        return self._add(steps.normalize("Divide", value, "Scale"))
+        return self._add(steps.normalize(value, is_scale=True))
 
     def resize(
         self, alg: ResizeAlgorithm, dst_height: int | None = None, dst_width: int | None = None

@@ -119,8 +119,12 @@ def convert_type(element_type: Type | None) -> Step:
     return Step(f"convert type ({'dynamic' if element_type is None else element_type.to_string()})", apply)
 
 
-def normalize(operation: str, values: float | Sequence[float], name: str) -> Step:
-    """Return a step that subtracts or divides by a value, or by one value per channel."""
+def normalize(values: float | Sequence[float], *, is_scale: bool) -> Step:
+    """Return a step that subtracts a value, or divides by it, or one value per channel.
+
+    Divisions multiply by the reciprocal in the type of the input, as OpenVINO's.
+    """
+    name = "Scale" if is_scale else "Mean"
 
     def apply(context: Context) -> None:
         if not context.output.element_type.is_real():
@@ -133,8 +137,11 @@ def normalize(operation: str, values: float | Sequence[float], name: str) -> Ste
             shape = [1] * len(context.output.partial_shape)
             shape[context.find_axis("C")] = array.size
             array = array.reshape(shape)
+        if is_scale:
+            with np.errstate(divide="ignore"):
+                array = np.float32(1) / array
         constant = make_constant(array, context.output.element_type)
-        context.output = create_node(operation, "opset1", [context.output, constant])
+        context.output = create_node("Multiply" if is_scale else "Subtract", "opset1", [context.output, constant])
 
     return Step(f"{name.lower()} ({_join(values, 'g')})", apply)
 
@@ -287,12 +294,22 @@ def reverse_channels() -> Step:
 
 def _reverse_channels(context: Context) -> None:
     axis = context.find_axis("C")
-    length = context.output.partial_shape[axis]
-    if length.is_dynamic:
-        raise RuntimeError("Reverse channels: the number of channels is dynamic")
-    indices = np.arange(length.get_length() - 1, -1, -1, dtype=np.int32)
-    inputs = [context.output, make_constant(indices), make_constant(np.array([axis], np.int32))]
+    shape = context.output.partial_shape
+    if shape.rank.is_static and shape[axis].is_static:
+        indices = make_constant(np.arange(shape[axis].get_length() - 1, -1, -1, dtype=np.int32))
+    else:
+        indices = _count_down(context.output, axis)
+    inputs = [context.output, indices, make_constant(np.array([axis], np.int32))]
     context.output = create_node("Gather", "opset8", inputs, {"batch_dims": 0})
+
+
+def _count_down(output: Any, axis: int) -> Any:
+    """Return the indices of an axis of unknown length, from the last one to 0."""
+    zero, minus_one = (make_constant(np.array(value, np.int32)) for value in (0, -1))
+    sizes = create_node("ShapeOf", "opset3", [output], {"output_type": "i32"})
+    size = create_node("Gather", "opset8", [sizes, make_constant(np.array(axis, np.int32)), zero], {"batch_dims": 0})
+    last = create_node("Add", "opset1", [size, minus_one])
+    return create_node("Range", "opset4", [last, minus_one, minus_one], {"output_type": "i32"})
 
 
 def convert_color(target: ColorFormat) -> Step:
