@@ -101,7 +101,7 @@ CASES: list[tuple[str, list[Any], dict[str, str], list[str | None]]] = [
     ("RegexSplit-extension", [None] * 6, {}, [None, None, "[?]", "[?]", "[?]", "[?]"]),
     ("CombineSegments-extension", [(), (), (4,), (3,), (3,), (8,), (2,)], {}, ROWS * 2),
     ("CombineSegments-extension", [(3,), (3,), (8,), (), (), (4,), (2,)], {}, ROWS * 2),
-    ("CombineSegments-extension", [(3,), (3,), (8,), None, None, (4,), (2,)], {}, [None, None, "[?]"] * 2),
+    ("CombineSegments-extension", [(3,), (3,), (8,), None, (3,), (4,), (2,)], {}, [None, None, "[?]"] * 2),
     ("CombineSegments-extension", [(), (), (4,), (1,)], {}, ["[]", "[]", "[?]"] * 2),
     ("RaggedToDense-extension", [(2, 3), (2, 3), (9, 4), i64(7), ()], {}, ["[2,3,7,4]"] * 2),
     ("RaggedToDense-extension", [(2,), (2,), (-1,), (), ()], {}, ["[2,?]"] * 2),

@@ -31,7 +31,7 @@ def infer_ragged_strings(inputs: Inputs) -> Shapes:
 @rule
 def infer_combined_segments(inputs: Inputs) -> Shapes:
     """Return the shape of the rows of the last tensor that has several, and [elements], each twice."""
-    shapes = [inputs.get_shape(position) for position in range(0, len(inputs) - 1, 3)]
+    shapes = inputs.get_shapes()[:-1:3]
     rows = next((shape for shape in reversed(shapes) if shape is None or len(shape)), PartialShape([]))
     return [rows, rows, _LIST] * 2
 
