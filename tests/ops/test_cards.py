@@ -11,6 +11,7 @@ from irrun.conformance.cases import GENERATORS, list_cases, load_generators
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.ops._support import registry
 from irrun.ops._support.autoload import load_all
+from irrun.ops._support.card import Card
 from irrun.ops._support.context import OutputCount
 from irrun.ops.shape_rules import Value, find_rule
 from irrun.ops.shape_rules.bounds import infer_bounds
@@ -270,3 +271,23 @@ def test_values_are_within_the_inferred_bounds(operation):
             (result,) = call(operation, [*point, *axes], {a: str(v) for a, v in attributes.items()})[:1]
             assert (bounds[0] <= result).all()
             assert (result <= bounds[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("elementwise", {"shaped_by": (), "shape": "broadcast_operands", "folding": "linear", "scratch": 0.0}),
+        ("rowwise", {"shaped_by": (), "shape": "keep_shape", "folding": "small", "scratch": 1.0}),
+        ("movement", {"shaped_by": None, "shape": None, "folding": "small", "scratch": 1.0, "keeps_values": False}),
+        ("view", {"shaped_by": None, "folding": "small", "scratch": 0.0, "keeps_values": True}),
+        ("window", {"shaped_by": None, "scratch": 1.0}),
+        ("selection", {"scratch": 1.0}),
+        ("product", {"shaped_by": None, "shape": None, "folding": "small", "scratch": 0.0, "keeps_values": False}),
+        ("random", {"folding": "never", "scratch": 0.0}),
+    ],
+)
+def test_kinds_determine_what_cards_do_not_state(kind, fields):
+    card = Card(kind=kind)
+    assert {name: getattr(card, name) for name in fields} == fields
+    stated = Card(kind=kind, shape="infer_gather", shaped_by=(1,), folding="never", scratch=2.5)
+    assert (stated.shape, stated.shaped_by, stated.folding, stated.scratch) == ("infer_gather", (1,), "never", 2.5)

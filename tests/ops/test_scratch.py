@@ -360,6 +360,11 @@ CASES = [
         {},
     ),
     ("GroupedMatMul-17", (draw(5, 1), draw(1, 500000, 1), np.array([5])), {}),
+    (
+        "ExperimentalDetectronPriorGridGenerator-6",
+        (draw(7, 4), draw(1, 1, 300, 400), draw(1, 3, 1200, 1600)),
+        {"flatten": True, "h": 0, "w": 0, "stride_x": 0.0, "stride_y": 0.0},
+    ),
     ("ReduceMean-1", (draw(1000, 1000), make_i64()), {}),
     ("Broadcast-3", (draw(1, 1000), make_i64(1000, 1000)), {"mode": "numpy"}),
     ("Eye-9", (np.array(1000), np.array(1000), np.array(0)), {"output_type": ELEMENT_TYPES["f32"]}),
