@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,11 @@ Array = np.ndarray[Any, Any]
 SCRATCH_KINDS = ("elementwise", "other", "recurrent", "reduction", "rowwise", "selection")
 #: The size of the projected inputs of a recurrent sequence and of its steps, in inputs.
 PROJECTION_COPIES = 4
+
+#: Dimensions that grow are rounded up to multiples of this number.
+GROWTH = 64
+#: The shapes and types of inputs.
+_Inputs: TypeAlias = "tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]"
 
 #: A cheap check, which raises an InputError if the instruction would exceed the memory.
 Guard = Callable[[list[Any]], None]
@@ -81,18 +86,41 @@ def create_guard(program: Program, instruction: Instruction, memory: MemoryBudge
     if not has_large_constant and (not multiplies or (len(variables) <= 1 and factor == 1)):
         return None
 
-    @Memo
-    def large_results(inputs: tuple[tuple[Any, ...], ...]) -> list[int]:
+    def list_large(inputs: _Inputs) -> list[int]:
         """Return the sizes of large results for the shapes and types of the variable inputs."""
         known = dict(zip(variables, itertools.starmap(_Described, inputs), strict=True))
         allocations = estimate_allocations(instruction, lambda slot: known.get(slot, program.initial[slot]))
         return [sum(sizes) for sizes in allocations if sum(sizes) > memory.large]
+
+    large_bounds = Memo(list_large)
+    fixed = frozenset(n for value in constants for n in value.shape)
+    previous: list[_Inputs] = []
+
+    @Memo
+    def large_results(inputs: _Inputs) -> list[int]:
+        # Shapes that grow from run to run, as in decoders, are estimated once for many lengths.
+        bounds = _round_growth(inputs, previous[0], fixed) if previous else None
+        previous[:] = [inputs]
+        return list_large(inputs) if bounds is None or large_bounds[bounds] else []
 
     def check_results(values: list[Any]) -> None:
         for size in large_results[tuple([(values[slot].shape, values[slot].dtype) for slot in variables])]:
             memory.check(size)
 
     return check_results if has_large_constant else _make_guard(variables, factor, memory.large, check_results)
+
+
+def _round_growth(inputs: _Inputs, previous: _Inputs, fixed: frozenset[int]) -> _Inputs | None:
+    """Return the shapes with dimensions that changed since the previous run rounded up, or None if ranks changed.
+
+    Equal dimensions stay equal, and dimensions that constants have as well are not rounded, so that what broadcasts
+    still broadcasts.
+    """
+    if any(len(a[0]) != len(b[0]) for a, b in zip(inputs, previous, strict=True)):
+        return None
+    pairs = {pair for a, b in zip(inputs, previous, strict=True) for pair in zip(a[0], b[0], strict=True)}
+    changed = {n for n, before in pairs if n != before} - fixed - {0, 1}
+    return tuple([(tuple([n + -n % GROWTH if n in changed else n for n in shape]), dtype) for shape, dtype in inputs])
 
 
 def _make_guard(variables: Sequence[int], factor: int, maximum: int, check: Guard) -> Guard:

@@ -14,7 +14,17 @@ from ir_text import layer, net, port, write
 
 import irrun
 from irrun.element_types import ElementType
-from irrun.runtime.memory import _count_broadcast, _count_einsum, _count_product, _Described, _get_width, _make_guard
+from irrun.limits import MemoryLimitError
+from irrun.runtime.memory import (
+    GROWTH,
+    _count_broadcast,
+    _count_einsum,
+    _count_product,
+    _Described,
+    _get_width,
+    _make_guard,
+    _round_growth,
+)
 
 
 def describe(*shape, dtype=np.float32):
@@ -111,6 +121,54 @@ def test_guards_check_products_of_sizes_beyond_a_maximum(count, factor):
         product = factor * math.prod(sizes)
         assert bool(checked) is (product > maximum or not product), sizes
         assert all(found is values for found in checked)
+
+
+F32 = np.dtype(np.float32)
+
+
+def shape_inputs(*shapes):
+    return tuple((shape, F32) for shape in shapes)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fixed", "expected"),
+    [
+        ([(1, 2, 10, 8)], [(1, 2, 11, 8)], (), [(1, 2, GROWTH, 8)]),
+        ([(1, 2, 63, 8)], [(1, 2, 64, 8)], (), [(1, 2, GROWTH, 8)]),
+        ([(1, 2, 64, 8)], [(1, 2, 65, 8)], (), [(1, 2, 2 * GROWTH, 8)]),
+        ([(1, 10), (10, 5)], [(1, 11), (11, 5)], (), [(1, GROWTH), (GROWTH, 5)]),
+        ([(7, 10)], [(7, 7)], (), [(GROWTH, GROWTH)]),  # equal dimensions stay equal
+        ([(1, 10)], [(1, 11)], (11,), [(1, 11)]),  # a constant has it as well
+        ([(10,)], [(1,)], (), [(1,)]),  # broadcasts
+        ([(10,)], [(0,)], (), [(0,)]),
+        ([(10,)], [(10, 1)], (), None),
+        ([(10,)], [(10,)], (), [(10,)]),
+    ],
+)
+def test_dimensions_that_grow_are_rounded_up(before, after, fixed, expected):
+    found = _round_growth(shape_inputs(*after), shape_inputs(*before), frozenset(fixed))
+    assert found == (None if expected is None else shape_inputs(*expected))
+
+
+def test_growing_results_are_checked_where_they_become_large(tmp_path):
+    """The result of [n, 1] * [1, n] takes 4 * n ** 2 bytes; estimates are rounded up, limits are not."""
+    parameters = [((-1, 1), 0), ((1, -1), 1)]
+    layers = [
+        layer(i, "Parameter", data=f'shape="{",".join(map(str, s))}" element_type="f32"', outputs=[port(0, s, "FP32")])
+        for s, i in parameters
+    ]
+    layers.append(layer(2, "Multiply", "opset1", "", [port(0), port(1)], [port(2, (-1, -1), "FP32")]))
+    path = write(
+        tmp_path, net([*layers, layer(3, "Result", inputs=[port(0)])], [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)])
+    )
+    compiled = irrun.compile_model(path, memory="30M")
+    for n in (10, 100, 200, 2000, 2001, 2002, 2500, 2700, 2001):
+        inputs = [np.ones((n, 1), np.float32), np.ones((1, n), np.float32)]
+        assert compiled(inputs)[0].shape == (n, n)
+    for n in (2850, 2851, 2900, 5000):
+        inputs = [np.ones((n, 1), np.float32), np.ones((1, n), np.float32)]
+        with pytest.raises(MemoryLimitError):
+            compiled(inputs)
 
 
 def test_broadcast_results_of_einsum_are_refused_before_they_are_computed(tmp_path):
