@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
-from irrun.fast.jit import compiler, products, quantized_products, winograd
+from irrun.fast.jit import compiler, convolution_plan, products, quantized_products, winograd
 from irrun.fast.jit.bindings import Binding, Layout, make_layout
 from irrun.fast.jit.codes import CodeFormat
 from irrun.fast.jit.concatenation import bind_copy
+from irrun.fast.jit.convolution_plan import Geometry
+from irrun.fast.jit.convolution_tiles import get_tile
 from irrun.fast.jit.copies import RotationKernel, bind_contiguous
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel, SoftmaxKernel
@@ -301,3 +304,109 @@ def test_members_of_a_block_use_its_memory():
     inner.use(9)
     inner.use(1)
     assert (outer.first, outer.last, middle.first, middle.last) == (1, 9, 1, 9)
+
+
+def draw_geometry(random):
+    """Return windows of any kind: pointwise, of one row, or others."""
+    kind = random.integers(0, 3)
+    size = tuple(random.integers(8, 200, 2).tolist())
+    if kind == 0:
+        return Geometry(size, (1, 1), (1, 1), (1, 1), (0, 0), (0, 0))
+    kernel, strides, dilations = (tuple(random.integers(1, 4, 2).tolist()) for _ in range(3))
+    begin, end = (tuple(random.integers(0, 3, 2).tolist()) for _ in range(2))
+    if kind == 1:
+        length = int(random.integers(20, 5000))
+        return Geometry((1, length), (1, kernel[1]), (1, strides[1]), (1, dilations[1]), (0, begin[1]), (0, end[1]))
+    return Geometry(size, kernel, strides, dilations, begin, end)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_plans_of_convolutions_cover_all_results(seed):
+    random = np.random.default_rng(seed)
+    geometry = draw_geometry(random)
+    in_channels, out_channels, images = (int(n) for n in random.integers(1, (300, 300, 4)))
+    plan = convolution_plan.Plan(geometry, in_channels, out_channels, images)
+    height, width = geometry.output
+    rows = get_tile()[0]
+    check_cover(plan.sections, out_channels)
+    assert all(first % rows == 0 for first, _ in plan.sections)
+    check_cover(plan.ranges, len(plan.blocks))
+    is_line = geometry.is_line and not geometry.is_pointwise
+    total = height * width if geometry.is_pointwise else width if is_line else height
+    check_cover([(block.first, block.last) for block in plan.blocks], total)
+    for block in plan.blocks:
+        starts, _, sizes = block.tiles.T
+        np.testing.assert_array_equal(starts, [0, *np.cumsum(sizes)[:-1]])
+        pixels = (block.last - block.first) * plan.columns - (0 if is_line else geometry.halo[1])
+        assert sizes.sum() == pixels
+        assert plan.is_direct or plan.length >= pixels + 16 * 3  # vectors may extend beyond the last pixel
+    # parts of at least 524,288 multiplications, at most 16
+    work = math.prod(geometry.output) * math.prod(geometry.kernel) * in_channels * out_channels * images
+    assert plan.part_count == max(1, min(16, work >> 19))
+    assert len(plan.ranges) * len(plan.sections) <= max(len(plan.ranges), -(-plan.part_count // images))
+    if geometry.is_pointwise:
+        assert (plan.panel_size, plan.is_shared, plan.columns, plan.row_size) == (0, False, 1, 1)
+        np.testing.assert_array_equal(plan.offsets[0], np.arange(in_channels) * (height * width))
+        return
+    assert plan.is_shared == (len(plan.sections) > 1)
+    assert not plan.is_shared or plan.panel_size * len(plan.blocks) * images <= 1 << 22
+    assert plan.row_size == (1 if is_line else width)
+    assert plan.columns == (1 if is_line else width + geometry.halo[1])
+    copied = [block.last - block.first + geometry.halo[is_line] for block in plan.blocks]
+    assert plan.panel_size == max(copied) * plan.columns * len(geometry.phases) * in_channels
+    assert set(plan.offsets) == set(copied)
+    for count, offsets in plan.offsets.items():
+        assert len(offsets) == in_channels * math.prod(geometry.kernel)
+        assert offsets.min() >= 0
+        assert len(set(offsets.tolist())) == len(offsets)  # each element of the panel is one of the data
+        assert offsets.max() < count * plan.columns * len(geometry.phases) * in_channels
+    # a block fits into 384 KiB, unless it has one row or vector, or 640 KiB are not divided
+    per_row = plan.panel_size // max(copied)
+    is_small = per_row * (total + geometry.halo[is_line]) <= 160 << 10
+    least = get_tile()[1] * compiler.get_lanes() if is_line else 1
+    limit = (96 << 10) + 8 * per_row * is_line  # tiles of a line may have extra pixels
+    assert is_small or plan.panel_size <= limit or max(b.last - b.first for b in plan.blocks) <= least + 8
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_plans_of_winograds_algorithm_cover_all_results(seed):
+    random = np.random.default_rng(seed)
+    pads, extent = (tuple(random.integers(low, high, 2).tolist()) for low, high in ((0, 3), (4, 120)))
+    geometry = Geometry(extent, (3, 3), (1, 1), (1, 1), pads, (1, 0))
+    in_channels, out_channels = (int(n) for n in random.integers(1, 300, 2))
+    size, lanes = (2, 4)[seed % 2], compiler.get_lanes()
+    plan = winograd._Plan(geometry, in_channels, out_channels, size)
+    rows, columns = (-(-n // size) for n in geometry.output)
+    covered = np.zeros((rows, columns), int)
+    for block in plan.blocks:
+        covered[block.row : block.row + block.rows, block.column : block.column + block.columns] += 1
+    assert (covered == 1).all()
+    check_cover(plan.sections, out_channels)
+    check_cover(plan.pieces, in_channels)
+    assert all(first % lanes == 0 for first, _ in (*plan.sections, *plan.pieces))
+    assert 1 <= plan.part_count <= 8
+    assert len(plan.sections) == 1 or len(plan.blocks) < plan.part_count
+    # transformed data, a block of pixels, one of results and the products have their own memory
+    positions = (size + 2) ** 2
+    padded = {block: -(-(block.columns * size + 2) // lanes) * lanes for block in plan.blocks}
+    pixels = 4 * lanes * max((block.rows * size + 2) * padded[block] for block in plan.blocks)
+    results = 4 * lanes * max(block.rows * size * padded[block] for block in plan.blocks)
+    width = max(-(-(last - first) // lanes) * lanes for first, last in plan.sections)
+    tiles = max(plan.count_rows(block) for block in plan.blocks)
+    products_size = 4 * positions * (tiles * width + lanes)
+    assert plan.planes_offset == align_size(pixels)
+    assert plan.products_offset - plan.planes_offset == align_size(results)
+    assert plan.work_size - plan.products_offset == align_size(products_size)
+    for block in plan.blocks:
+        assert block.rows * block.columns <= plan.count_rows(block) < block.rows * block.columns + 8
+        distance, step = plan.get_strides(block)
+        assert in_channels <= distance < in_channels + lanes
+        assert step == plan.count_rows(block) * distance + lanes
+        assert positions * step <= plan.data_size
+        last = plan.describe_result(block, 10_000, 5)
+        height, length = last[3:5]
+        assert block.row * size + height <= geometry.output[0]
+        assert block.column * size + length <= geometry.output[1]
+        assert last[5:] == (10_000, block.row * size * geometry.output[1] + block.column * size, geometry.output[1], 5)
+        assert plan.describe_data(block)[4:6] == (block.row * size - pads[0], block.column * size - pads[1])
+    assert plan.data_size == positions * max(plan.get_strides(block)[1] for block in plan.blocks)
