@@ -40,7 +40,8 @@ def append_to_variable(past: Array, new: Array, *, axis: int, variable_id: str, 
     axis = _check_operands(past, new, axis)
     length, total = past.shape[axis], past.shape[axis] + new.shape[axis]
     buffer = variables.buffers.get(variable_id)
-    if buffer is None or not _is_beginning(past, buffer, axis) or buffer.shape[axis] < total:
+    is_kept = buffer is not None and (variables.appended.get(variable_id) is past or _is_beginning(past, buffer, axis))
+    if buffer is None or not is_kept or buffer.shape[axis] < total:
         buffer = _allocate_buffer(past.shape, axis, total, past.dtype)
         buffer[_make_index(axis, 0, length)] = past
     return _append(buffer, new, axis, length, variable_id, variables)
@@ -90,7 +91,7 @@ def _check_operands(past: Array, new: Array, axis: int) -> int:
     axis = axis + rank if axis < 0 else axis
     if not 0 <= axis < rank or new.ndim != rank or past.dtype != new.dtype:
         raise NoKernelError("the operands do not match")
-    if any(past.shape[i] != new.shape[i] for i in range(rank) if i != axis):
+    if past.shape[:axis] != new.shape[:axis] or past.shape[axis + 1 :] != new.shape[axis + 1 :]:
         raise NoKernelError("the operands do not match")
     return axis
 
@@ -115,8 +116,9 @@ def _allocate_buffer(shape: tuple[int, ...], axis: int, total: int, dtype: np.dt
 def _append(buffer: Array, new: Array, axis: int, length: int, variable_id: str, variables: Variables) -> Array:
     total = length + new.shape[axis]
     buffer[_make_index(axis, length, total)] = new
-    variables.buffers[variable_id] = buffer
-    return buffer[_make_index(axis, 0, total)]
+    value: Array = buffer[_make_index(axis, 0, total)]
+    variables.buffers[variable_id], variables.appended[variable_id] = buffer, value
+    return value
 
 
 def _make_index(axis: int, start: int, stop: int) -> tuple[slice, ...]:

@@ -108,6 +108,7 @@ class RequestState:
         """Discard all data that the request keeps between runs."""
         self.variables.values.clear()
         self.variables.buffers.clear()
+        self.variables.appended.clear()
         for state in self.layer_states.values():
             state.clear()
 

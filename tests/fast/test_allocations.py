@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -15,6 +13,7 @@ from irrun.fast.compressed import CompressedWeights, gather_rows, multiply_by_we
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.specialization import CallSite, specialize
 from irrun.limits import limit_allocations
+from irrun.ops._support.context import Variables
 
 F32 = np.float32
 
@@ -74,15 +73,11 @@ CASES = {
     "rows of a table": (lambda: gather_rows(ints(*range(7)).reshape(7, 1), weights=WEIGHTS), 4 * 7 * 64),
     "larger operands": (bind_chain(zeros(1, 3), zeros(5, 3)), 4 * 5 * 3),
     "variables": (
-        lambda: append_to_variable(
-            zeros(2, 40, 3), zeros(2, 30, 3), axis=1, variable_id="v", variables=SimpleNamespace(buffers={})
-        ),
+        lambda: append_to_variable(zeros(2, 40, 3), zeros(2, 30, 3), axis=1, variable_id="v", variables=Variables()),
         4 * 2 * 140 * 3,
     ),
     "a few elements of variables": (
-        lambda: append_to_variable(
-            zeros(2, 4, 3), zeros(2, 3, 3), axis=1, variable_id="v", variables=SimpleNamespace(buffers={})
-        ),
+        lambda: append_to_variable(zeros(2, 4, 3), zeros(2, 3, 3), axis=1, variable_id="v", variables=Variables()),
         4 * 2 * 64 * 3,
     ),
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,7 @@ from irrun.fast import attention
 from irrun.fast.attention import attend_in_groups, get_repeated_shape
 from irrun.fast.cache import append_to_reordered_variable, append_to_variable
 from irrun.fast.errors import NoKernelError
+from irrun.ops._support.context import Variables
 
 F32 = np.float32
 
@@ -132,7 +131,7 @@ def test_attention_of_other_inputs_is_refused():
 
 
 def make_variables():
-    return SimpleNamespace(buffers={})
+    return Variables()
 
 
 def append(variables, past, new, axis=1):

@@ -205,8 +205,10 @@ class Variables:
         declarations: Declarations of ReadValue by variable_id.
         buffers: Arrays with room for variables that grow, by variable_id. Only the runtime refers to them, so that a
             value may remain a view of its buffer.
+        appended: The last view of each buffer, from the beginning on.
     """
 
     values: dict[str, Array] = field(default_factory=dict)
     declarations: dict[str, Declaration] = field(default_factory=dict)
     buffers: dict[str, Array] = field(default_factory=dict)
+    appended: dict[str, Array] = field(default_factory=dict)
