@@ -58,7 +58,7 @@ def run_case(type: str, since: int, case: Case) -> None:
     model = build_model(type, since, case)
     values = case.parameter_values
     with write_model(model) as path:
-        results = {"optimized": run_on_irrun(path, values), "plain": run_on_irrun(path, values, optimize=False)}
+        results = run_variants(path, values)
     if type in MODULES and not case.build and sum(x is not None for x in case.inputs) > 1:
         constants = [i for i, x in enumerate(case.inputs) if i and x is not None]
         with_constants = replace(case, constants=constants)
@@ -141,6 +141,16 @@ def run_on_irrun(path: Path, values: Sequence[np.ndarray], *, optimize: bool = T
     compiled = irrun.compile_model(path, optimize=optimize, precision="declared")
     result = compiled(list(values))
     return [np.array(result[i]) for i in range(len(compiled.outputs))]
+
+
+def run_variants(path: Path, values: Sequence[np.ndarray]) -> dict[str, list[np.ndarray]]:
+    """Return the outputs with specialized kernels ("optimized") and without, as in runs with observers ("plain")."""
+    compiled = irrun.compile_model(path, precision="declared")
+    count = len(compiled.outputs)
+    optimized = compiled.create_infer_request().infer(list(values))
+    plain = compiled.create_infer_request().infer(list(values), observers=[lambda *_: None])
+    variants = {"optimized": optimized, "plain": plain}
+    return {name: [np.array(result[i]) for i in range(count)] for name, result in variants.items()}
 
 
 def check_round_trips(type: str, since: int, cases: Sequence[Case], same_values: Callable[[Case], bool]) -> None:
