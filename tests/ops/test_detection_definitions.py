@@ -474,6 +474,8 @@ def test_clustered_prior_boxes_have_their_own_sides(clip: bool) -> None:
         ({"step": 16.0}, (16.0, 16.0)),
         ({"step_w": 10.0, "step_h": 12.0}, (10.0, 12.0)),
         ({"step_w": 10.0, "step": 12.0}, (10.0, 12.0)),
+        ({"step_w": 10.0}, (10.0, 0.0)),
+        ({"step_h": 10.0}, (0.0, 10.0)),
     ):
         boxes, values = prior_box_clustered_1(
             np.array([2, 3]), np.array([50, 60]), width=widths, height=heights, clip=clip, offset=0.25, **steps

@@ -54,6 +54,17 @@ DETECTION = {
     "normalized": "true",
 }
 CLUSTERED = {"width": "1,2,3", "height": "1,2,3", "offset": "0.5"}
+#: Attributes of ROIPooling, and the size of its result.
+POOLED_SIZES: list[tuple[dict[str, str], str]] = [
+    ({"pooled_h": "2", "pooled_w": "4"}, "2,4"),
+    ({"output_size": "3,5"}, "3,5"),
+    ({"output_roi": "3,5"}, "3,5"),
+    ({"output_roi": "3,5", "output_size": "6,7"}, "3,5"),
+    ({"output_size": "3,5", "pooled_h": "2"}, "3,5"),
+    ({"output_size": "3,5", "pooled_w": "2"}, "3,5"),
+    ({"output_size": "3,5", "pooled_h": "2", "pooled_w": "4"}, "2,4"),
+    ({"output_roi": "3", "pooled_h": "2", "pooled_w": "4"}, "2,4"),
+]
 #: Attributes of PriorBox, and the number of boxes of a cell.
 PRIOR_BOXES: list[tuple[dict[str, str], int]] = [
     ({"min_size": "8,9"}, 2),
@@ -399,6 +410,11 @@ CASES: list[tuple[str, list[Any], dict[str, str], list[str | None]]] = [
     ("PriorBoxClustered-1", [(2,), (2,)], CLUSTERED, ["[2,?]"]),
     ("PriorBoxClustered-1", [i64(4, 5), (2,)], CLUSTERED, ["[2,240]"]),
     ("PriorBoxClustered-1", [Bounds([4, 5], [6, 5]), (2,)], CLUSTERED, ["[2,240..360]"]),
+    *(
+        ("ROIPooling-2", [(1, 3, 9, 9), (5, 5)], {"spatial_scale": "1", **sizes}, [f"[5,3,{expected}]"])
+        for sizes, expected in POOLED_SIZES
+    ),
+    ("ROIPooling-2", [None, None], {"spatial_scale": "1", "pooled_h": "2", "pooled_w": "4"}, ["[?,?,2,4]"]),
     (
         "ROIAlign-9",
         [None, (5, 4), None],
@@ -815,6 +831,14 @@ def test_priors_of_kernels_are_as_many(attributes: dict[str, str], count: int) -
         2,
         80 * count,
     )
+
+
+@pytest.mark.parametrize(("sizes", "expected"), POOLED_SIZES)
+def test_regions_are_pooled_to_the_inferred_size(sizes: dict[str, str], expected: str) -> None:
+    operation = OPERATIONS["ROIPooling-2"]
+    data, rois = np.zeros((1, 3, 9, 9), np.float32), np.zeros((5, 5), np.float32)
+    result = operation.kernel(data, rois, **operation.bind({"spatial_scale": "1", **sizes}))
+    assert str(PartialShape(result.shape)) == f"[5,3,{expected}]"
 
 
 def test_facts_are_equal_if_all_of_them_are() -> None:

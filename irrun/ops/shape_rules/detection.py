@@ -305,7 +305,8 @@ def infer_region_pooling(inputs: Inputs) -> Shapes:
     """Return [regions, C, pooled_h, pooled_w]."""
     data, rois = inputs.get_shape(0), inputs.get_shape(1)
     check_size(inputs, 1, 1, 5)
-    size = inputs["output_size"] or inputs["output_roi"] or [inputs["pooled_h"], inputs["pooled_w"]]
+    pooled, size = [inputs["pooled_h"], inputs["pooled_w"]], inputs["output_roi"] or inputs["output_size"]
+    size = pooled if len(size) != 2 or all(pooled) else size
     return [PartialShape([get_dimension(rois, 0) or UNBOUNDED, get_dimension(data, 1) or UNBOUNDED, *size])]
 
 
