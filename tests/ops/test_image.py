@@ -186,3 +186,17 @@ def test_antialiasing_does_not_change_enlarged_images():
         np.testing.assert_array_equal(smooth, plain)
     plain, smooth = (resize(x, (2, 3), mode="linear", antialias=antialias) for antialias in (False, True))
     assert (smooth != plain).any()
+
+
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_only_volumes_are_averaged_by_antialiasing(rank):
+    """As in the reference implementation, where "linear" of smaller ranks is "linear_onnx"."""
+    x = np.random.default_rng(4).random((1,) * (rank - 2) + (2, 12)).astype(np.float32)
+    size, axes = np.array([4]), [rank - 1]
+    plain, smooth = (
+        interpolate_1(x, size, axes=axes, mode="linear", align_corners=False, antialias=antialias)
+        for antialias in (False, True)
+    )
+    assert np.array_equal(plain, smooth) == (rank < 5)
+    if rank == 5:
+        assert np.ptp(smooth) < np.ptp(plain)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,96 @@ def test_tokens_of_caches_are_copied_within_their_sequences():
         np.testing.assert_array_equal(result[0], expected_keys)
         np.testing.assert_array_equal(result[1], expected_values)
     assert (expected_keys != keys).sum() == 2 * 3 * 3
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("has_zp", [False, True])
+@pytest.mark.parametrize("expert_type", ["gemm3_swiglu", "gemm2_bias_swiglu_clamp"])
+def test_compressed_experts_compute_what_experts_with_the_same_weights_compute(expert_type, has_zp, groups):
+    rng = np.random.default_rng(5)
+    is_triple = expert_type == "gemm3_swiglu"
+    shapes = [(4, 6, 8), (4, 6, 8), (4, 8, 6)] if is_triple else [(4, 12, 8), (4, 8, 6)]
+    biases = [rng.normal(size=(4, 1, n)).astype(F32) for n in (12, 8)]
+    plain, compressed = [], []
+    for number, shape in enumerate(shapes):
+        codes = rng.integers(0, 16, (*shape[:2], groups, shape[2] // groups)).astype(np.uint8)
+        scale = rng.uniform(0.1, 0.3, (*shape[:2], groups, 1)).astype(F32)
+        zero = rng.integers(0, 16, scale.shape).astype(np.uint8)
+        shift = zero.astype(F32) if has_zp else F32(0)
+        plain.append(((codes - shift) * scale).reshape(shape))
+        compressed += [codes if groups > 1 else codes.reshape(shape), scale.reshape(*shape[:2], groups)]
+        if has_zp:
+            compressed.append(zero.reshape(*shape[:2], groups))
+        elif is_triple:
+            compressed.append(np.zeros(0, np.uint8))
+        if not is_triple:
+            plain.append(biases[number])
+            compressed.append(biases[number])
+    data, indices = rng.normal(size=(5, 8)).astype(F32), rng.integers(0, 4, (5, 2))
+    factors = rng.uniform(size=(5, 2)).astype(F32)
+    options = {"expert_type": expert_type, "expert_alpha": 0.8, "expert_beta": 1.7, "gate_idx": 1}
+    expected = moe(data, factors, indices, *plain, **options)
+    result = moe_compressed(data, factors, indices, *compressed, has_zp=has_zp, **options)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+    if is_triple and has_zp:  # an omitted zero point is 0
+        compressed[-1] = np.zeros_like(compressed[-1])
+        expected = moe_compressed(data, factors, indices, *compressed, has_zp=True, **options)
+        result = moe_compressed(data, factors, indices, *compressed[:-1], has_zp=True, **options)
+        np.testing.assert_array_equal(result, expected)
+
+
+def compute_expert(x, weights, expert_type, activation, alpha, beta, gate_idx):
+    """Return what an expert computes for a row."""
+    if expert_type == "gemm3_swiglu":
+        gate, up, down = weights
+        g = gate @ x
+        active = (
+            g / (1 + np.exp(-(beta or 1) * g)) if activation == "swiglu" else np.array([gelu(v, activation) for v in g])
+        )
+        return down @ (active * (up @ x))
+    matrix, bias, down, down_bias = weights
+    y = matrix @ x + bias[0]
+    g, u = np.minimum(y[gate_idx::2], alpha), np.clip(y[1 - gate_idx :: 2], -alpha, alpha)
+    return down @ (g / (1 + np.exp(-beta * g)) * (u + 1)) + down_bias[0]
+
+
+def gelu(x, activation):
+    if activation == "geglu_tanh":
+        return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.5])
+@pytest.mark.parametrize(
+    ("expert_type", "activation", "gate_idx"),
+    [
+        ("gemm3_swiglu", "swiglu", 0),
+        ("gemm3_swiglu", "geglu_tanh", 0),
+        ("gemm3_swiglu", "geglu_erf", 0),
+        ("gemm2_bias_swiglu_clamp", "swiglu", 0),
+        ("gemm2_bias_swiglu_clamp", "swiglu", 1),
+    ],
+)
+def test_rows_are_sums_of_what_their_experts_compute(expert_type, activation, gate_idx, beta):
+    rng = np.random.default_rng(6)
+    is_triple = expert_type == "gemm3_swiglu"
+    shapes = [(4, 6, 8), (4, 6, 8), (4, 8, 6)] if is_triple else [(4, 12, 8), (4, 1, 12), (4, 8, 6), (4, 1, 8)]
+    weights = [rng.normal(size=shape).astype(F32) for shape in shapes]
+    data, indices = rng.normal(size=(2, 3, 8)).astype(F32), rng.integers(0, 4, (6, 2))
+    factors = rng.uniform(size=(6, 2)).astype(F32)
+    options = {"expert_type": expert_type, "activation_type": activation, "expert_alpha": 0.7, "expert_beta": beta}
+    result = moe(data, factors, indices, *weights, gate_idx=gate_idx, **options)
+    expected = [
+        sum(
+            f * compute_expert(x, [w[e] for w in weights], expert_type, activation, 0.7, beta, gate_idx)
+            for f, e in pairs
+        )
+        for x, pairs in zip(
+            data.reshape(6, 8), [zip(*pair, strict=True) for pair in zip(factors, indices, strict=True)], strict=True
+        )
+    ]
+    np.testing.assert_allclose(result, np.reshape(expected, data.shape), rtol=1e-4, atol=1e-4)
+    scattered = np.zeros((4, 6), F32)
+    np.add.at(scattered, (indices.T, np.arange(6)), factors.T)
+    older = moe(data, scattered, indices, *weights, gate_idx=gate_idx, **options)
+    np.testing.assert_allclose(older, result, rtol=1e-5, atol=1e-5)

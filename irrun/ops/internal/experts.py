@@ -241,8 +241,8 @@ def moe_compressed(
         return value
 
     def get_matrix(position: int) -> Callable[[int], Array]:
-        zero_point = weights[position + 2] if step == 3 and position + 2 < len(weights) else None
-        return _select(get(position), get(position + 1), zero_point if has_zp else None)
+        zero_point = weights[position + 2] if has_zp and position + 2 < len(weights) else None
+        return _select(get(position), get(position + 1), zero_point)
 
     if is_triple:
         rows = [get_matrix(0), get_matrix(3), get_matrix(6)]
