@@ -216,8 +216,6 @@ class ConvolutionKernel:
             attributes["pads_end"],
             attributes.get("auto_pad", "explicit"),
         )
-        if 0 in windows.output_shape:
-            raise NoKernelError("the result is empty")
         return Problem(shape[0], groups, c_in, c_out, tuple(spatial), windows)
 
     def _choose(self, problem: Problem) -> Choice:

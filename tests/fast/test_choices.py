@@ -7,6 +7,7 @@ import pytest
 
 from fast.harness import calls_plain, find_operation
 from irrun.element_types import ELEMENT_TYPES
+from irrun.errors import InputError
 from irrun.fast import support
 from irrun.fast.arithmetic import specialize_ufunc
 from irrun.fast.convolution import METHODS, ConvolutionKernel
@@ -14,6 +15,7 @@ from irrun.fast.convolution_products import view_windows
 from irrun.fast.dot_product_attention import _divide
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.errors import NoKernelError
+from irrun.fast.methods import MethodEntry, choose_method
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, specialize
 
@@ -609,3 +611,31 @@ def test_data_that_does_not_match_the_filters_is_refused(shape):
     kernel.choose((1, 3, 9, 9))
     with pytest.raises(NoKernelError, match="the data does not match the filters"):
         kernel.choose(shape)
+
+
+def test_windows_larger_than_the_data_have_no_result():
+    kernel = make_convolution((1, 4, 3, 3, 3), 2)
+    assert kernel.choose((1, 3, 3, 3)).entry.name == "columns"
+    for shape in ((1, 3, 2, 9), (1, 3, 9, 2)):
+        with pytest.raises(InputError, match="a window of 3 elements with dilation 1 does not fit into 2 elements"):
+            kernel.choose(shape)
+
+
+def test_methods_that_do_not_fit_are_passed_over():
+    small = MethodEntry("small", "", lambda problem: problem < 10, lambda problem: "small")
+    packed = MethodEntry("packed", "", lambda problem: problem < 20, lambda problem: "packed", lambda problem: problem)
+    sizes = []
+
+    def fits(entry, size):
+        sizes.append((entry.name, size))
+        return size <= 12
+
+    assert choose_method((small, packed), 5, fits).entry is small
+    assert sizes == []
+    choice = choose_method((small, packed), 12, fits)
+    assert (choice.entry, choice.others) == (packed, ((small, 0),))
+    with pytest.raises(NoKernelError, match="no method applies"):
+        choose_method((small, packed), 13, fits)
+    with pytest.raises(NoKernelError, match="no method applies"):
+        choose_method((small, packed), 20, fits)
+    assert sizes == [("packed", 12), ("packed", 13)]

@@ -13,6 +13,7 @@ pytest.importorskip("llvmlite")
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.errors import NoKernelError
+from irrun.fast.jit.body_kernels import CellKernel
 from irrun.fast.jit.body_operations import MAX_ITEMS, add_step, can_compile
 from irrun.fast.jit.body_plans import BodyPlanner, BodyStep, _locate
 from irrun.fast.jit.compiled_loops import (
@@ -401,6 +402,20 @@ def test_scores_of_gates_have_one_element_per_row(scores, is_accepted):
     else:
         with refuses("the shape of the scores does not match"):
             add("AUGRUCell", inputs, {"hidden_size": "5"}, "ie_internal_opset")
+
+
+def test_cells_are_computed_in_f32():
+    load_kernels("LSTMCell")
+    values = [np.ones(x.shape, F32) if isinstance(x, StridedLayout) else x for x in make_cell("LSTMCell")]
+    operation, attributes = find("LSTMCell", "opset4"), {"hidden_size": 5}
+    site = CallSite(operation, operation.bind({"hidden_size": "5"}), (None,) * 3 + tuple(values[3:]), (False,) * 6, 2)
+    kernel = CellKernel(site)
+    expected = operation.kernel(*values, **attributes)
+    for own, exact in zip(kernel(*values[:3]), expected, strict=True):
+        np.testing.assert_allclose(own, exact, rtol=1e-5)
+    for position in range(3):
+        with refuses("expected f32"):
+            kernel(*[x.astype(F64) if i == position else x for i, x in enumerate(values[:3])])
 
 
 def test_unknown_functions_of_gates_are_refused():
