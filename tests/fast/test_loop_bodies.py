@@ -12,9 +12,16 @@ import pytest
 
 from fast.harness import assert_same_bits, find_operation
 from irrun.errors import InputError
-from irrun.fast.loops import CellStep, SequenceLoop, SequenceStep, iterate_loop, iterate_tensor_iterator
+from irrun.fast.loops import (
+    CellStep,
+    SequenceLoop,
+    SequenceStep,
+    _ConcatenatedOutput,
+    iterate_loop,
+    iterate_tensor_iterator,
+)
 from irrun.fast.vectorization import NotVectorizableError
-from irrun.limits import limit_allocations
+from irrun.limits import Collection, limit_allocations
 from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputDescription
 
 F32 = np.float32
@@ -341,3 +348,36 @@ def test_unchanged_outputs_of_sequences_are_limited():
         loop(data, other)
     with limit_allocations(4 * COUNT * 8 - 1), pytest.raises(InputError, match="the result would take"):
         loop(data, other)
+
+
+@pytest.mark.parametrize("stride", [1, -1])
+@pytest.mark.parametrize(("shape", "axis"), [((2, 3), 0), ((2, 3), 1), ((), 0), ((4,), -1)])
+def test_values_of_known_number_are_written_into_one_array(shape, axis, stride):
+    parts = [make_part(shape, seed) for seed in range(3)]
+    output = _ConcatenatedOutput(OutputDescription(0, 0, axis=axis, stride=stride), 3, Collection(None))
+    assert output.get_value() is None
+    for number, part in enumerate(parts, 1):
+        output.add(part)
+        assert (output.position, output.parts) == (number, [])
+    assert output.get_value() is output.value
+    assert_same_bits(output.value, np.concatenate([np.atleast_1d(part) for part in parts[::stride]], axis))
+
+
+@pytest.mark.parametrize("count", [None, 4])
+@pytest.mark.parametrize("change", [lambda part: part[:1], lambda part: part.astype(np.float64)])
+def test_values_that_change_or_are_not_counted_are_collected(count, change):
+    parts = [make_part((2, 3), seed) for seed in range(4)]
+    output = _ConcatenatedOutput(OutputDescription(0, 0, axis=0), count, Collection(None))
+    for part in parts[:2]:
+        output.add(part)
+    assert (output.value is None) == (count is None)
+    assert len(output.parts) == (2 if count is None else 0)
+    parts[2] = change(parts[2])
+    for part in parts[2:]:
+        output.add(part)
+    assert output.value is None
+    assert len(output.parts) == 4
+    for own, part in zip(output.parts, parts, strict=True):
+        assert_same_bits(own, part)
+    if parts[2].dtype == F32:
+        assert_same_bits(output.get_value(), np.concatenate(parts))
