@@ -142,6 +142,8 @@ def describe_information(information: Any) -> Any:
     """Return what is compared of runtime information: what Python can represent, which OpenVINO's own cannot all be."""
     described = {}
     for key, value in dict(information).items():
+        if key == "OpenVINO Runtime":  # the version that wrote a file
+            continue
         with contextlib.suppress(TypeError):
             described[key] = describe(value)
     return described

@@ -25,7 +25,7 @@ def get_attributes(node: NodeData) -> dict[str, Any]:
     if node._type == "Parameter":
         port = node._ports[0]
         return {
-            "shape": _simplify(port.shape),
+            "shape": [] if port.shape is None else _simplify(port.shape),
             "element_type": port.element_type.name if port.element_type else "dynamic",
         }
     if node._constant is not None:

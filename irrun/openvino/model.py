@@ -84,6 +84,8 @@ class Model(Named, ModelPorts):
         model = Model([], name=ir.name)
         model._results, model._sinks, model._parameters = parts.results, parts.sinks, parts.parameters
         model._rt_info = parse_rt_info(ir.rt_info) if ir.rt_info else parse_meta_data(ir.meta_data)
+        if ir.path is None or ir.path.suffix != ".onnx":
+            model._rt_info["version"] = ir.source_version
         model._weights = ir.weights
         model._path = ir.path
         model._source_version = ir.source_version

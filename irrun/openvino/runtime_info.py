@@ -184,7 +184,11 @@ def _parse_children(element: Any) -> dict[str, Any]:
 
 
 def format_rt_info(values: Mapping[str, Any]) -> str | None:
-    """Return the `rt_info` element of a model as text; None if there are no values."""
+    """Return the `rt_info` element of a model as text; None if there are no values.
+
+    The version of the file that a model was read from is left out.
+    """
+    values = {name: value for name, value in values.items() if name != "version"}
     if not values:
         return None
     from lxml import etree

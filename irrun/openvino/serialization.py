@@ -27,8 +27,7 @@ def save_model(model: Model, output_model: str | os.PathLike[str], compress_to_f
         RuntimeError: A file cannot be written.
         TypeError: The argument is not a model.
     """
-    if not isinstance(model, Model):
-        raise TypeError("Incompatible `model` argument. Please provide a valid openvino.Model instance.")
+    _check_model(model)
     path = Path(output_model)
     path.parent.mkdir(parents=True, exist_ok=True)
     if compress_to_fp16:
@@ -51,10 +50,17 @@ def serialize(
 
     Raises:
         RuntimeError: A file cannot be written.
+        TypeError: The argument is not a model.
     """
+    _check_model(model)
     if version not in ("UNSPECIFIED", "IR_V11"):
         raise RuntimeError(f"unsupported IR version {version}, expected IR_V11")
     _write(model, Path(xml_path), Path(bin_path) if str(bin_path) else None)
+
+
+def _check_model(model: Any) -> None:
+    if not isinstance(model, Model):
+        raise TypeError("Incompatible `model` argument. Please provide a valid openvino.Model instance.")
 
 
 def _write(model: Model, path: Path, weights_path: Path | None) -> None:

@@ -19,7 +19,7 @@ class VariableInfo:
     """
 
     def __init__(self) -> None:
-        self.data_shape = PartialShape.dynamic()
+        self.data_shape = PartialShape([])
         self.data_type = Type.dynamic
         self.variable_id = ""
 

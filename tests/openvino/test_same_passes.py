@@ -21,7 +21,7 @@ def make_graph(ov: Any) -> Any:
     relu = ops.relu(x, name="relu")
     total, minus = ops.add(y, relu, name="total"), ops.subtract(y, relu, name="minus")
     split = ops.split(y, ops.constant(np.int64(0)), 2, name="split")
-    two = ops.add(ops.constant(np.float32([1])), ops.constant(np.float32([2])), name="two")
+    two = ops.add(ops.constant(np.array([1], np.float32)), ops.constant(np.array([2], np.float32)), name="two")
     folded = ops.multiply(total, two, name="folded")
     kept = ops.convert(ops.shape_of(y, name="shape"), "f32", name="converted")
     r2 = ops.result(ops.tanh(y, name="tanh"), name="r2")

@@ -42,7 +42,7 @@ class _NodeWithBodies(Node):
     def _get_model(self, index: int) -> Model:
         tag = self._tags[index]
         if tag not in self._models:
-            raise RuntimeError(f"{self._type} {self.get_friendly_name()}: a body must be set first")
+            raise TypeError(f"{self._type} {self.get_friendly_name()}: a body must be set first")
         return self._models[tag]
 
     def _set_model(self, index: int, model: Model) -> None:

@@ -29,9 +29,12 @@ __all__ = [
 _Description = TypeVar("_Description", bound="_BodyPort")
 
 
-@dataclass
+@dataclass(frozen=True, repr=False)
 class _BodyPort:
     """A connection between a port of a loop and its body."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
 
     def copy(self: _Description) -> _Description:
         """Return a copy."""
@@ -42,7 +45,7 @@ class _BodyPort:
         return DiscreteTypeInfo(type(self).__name__, "util")
 
 
-@dataclass
+@dataclass(frozen=True, repr=False)
 class InvariantInputDescription(_BodyPort):
     """An input that all iterations get unchanged.
 
@@ -55,7 +58,7 @@ class InvariantInputDescription(_BodyPort):
     body_parameter_index: int = 0
 
 
-@dataclass
+@dataclass(frozen=True, repr=False)
 class MergedInputDescription(_BodyPort):
     """An input for the first iteration; later ones get a result of the one before.
 
@@ -70,7 +73,7 @@ class MergedInputDescription(_BodyPort):
     body_value_index: int = 0
 
 
-@dataclass
+@dataclass(frozen=True, repr=False)
 class SliceInputDescription(_BodyPort):
     """An input, sliced for the iterations.
 
@@ -93,7 +96,7 @@ class SliceInputDescription(_BodyPort):
     axis: int = 0
 
 
-@dataclass
+@dataclass(frozen=True, repr=False)
 class BodyOutputDescription(_BodyPort):
     """An output that is a result of one iteration.
 
@@ -108,7 +111,7 @@ class BodyOutputDescription(_BodyPort):
     iteration: int = -1
 
 
-@dataclass
+@dataclass(frozen=True, repr=False)
 class ConcatOutputDescription(_BodyPort):
     """An output that concatenates the results of all iterations.
 

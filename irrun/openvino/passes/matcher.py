@@ -34,7 +34,7 @@ class Matcher:
     def match(self, value: Any) -> bool:
         """Match a node or an output, and keep what the parts of the pattern matched."""
         self._clear()
-        return self.match_value(self._root, as_output(value.outputs()[0] if isinstance(value, NodeData) else value))
+        return self.match_value(self._root, Output(value, 0) if isinstance(value, NodeData) else as_output(value))
 
     def match_value(self, pattern: Output, value: Output) -> bool:
         """Match a part of the pattern; a failure leaves no trace."""

@@ -185,7 +185,7 @@ def _find(ports: Sequence[Output], name: str) -> Node:
 
 
 def _replace_pair(model: Model, parameter: Node, result: Node, variable: str) -> None:
-    state = make_read_value(variable, parameter.element_type, parameter.partial_shape)
+    state = make_read_value(None, variable, parameter.element_type, parameter.partial_shape)
     Output(parameter, 0).replace(Output(state, 0))
     model.add_sinks([make_assign(result.input_value(0), variable)])
     model.remove_result(result)
