@@ -53,9 +53,13 @@ AREAS = {
     "onnx": ["export/**/*.py", "onnx_import/*.py"],
 }
 
+#: The tests of programs that have the same results on OpenVINO.
+SAME_PROGRAMS = "models", "nodes", "values", "tensors", "preprocessing", "runs", "properties", "passes", "files"
+
 #: Area -> further tests of what survives, which the records do not contain: tests that run irrun in other processes,
 #: tests of code that runs when irrun is imported or that only its signature is read of, and of functions whose results
-#: are cached, which only the first test of a process executes.
+#: are cached, which only the first test of a process executes; and tests of many small programs, which are few among
+#: the hundreds that execute a line.
 FURTHER_TESTS = {
     "ops": ["tests/ops/test_registry.py", "tests/ops/test_flops.py", "tests/conformance/test_completeness.py"],
     "ir": ["tests/ir/test_legacy_builder.py", "tests/ir/test_legacy_elements.py", "tests/ir/test_legacy_network.py"],
@@ -65,7 +69,10 @@ FURTHER_TESTS = {
     "fast": ["tests/fast/test_expressions.py"],
     "jit": ["tests/fast/test_jit_loops.py"],
     "inspection": [f"tests/inspection/test_{name}.py" for name in ("spool", "debugger", "reduce")],
-    "openvino": [f"tests/openvino/test_{name}.py" for name in ("modules", "programs", "opsets", "both_modules")],
+    "openvino": [
+        f"tests/openvino/test_{name}.py"
+        for name in ("modules", "programs", "opsets", "both_modules", *(f"same_{name}" for name in SAME_PROGRAMS))
+    ],
     "distributed": ["tests/mapping"],
 }
 

@@ -72,7 +72,7 @@ def make_loops(ov: Any) -> Any:
         copied.validate_and_infer_types()
         return copied
 
-    parts = ("input_index", "body_parameter_index", "body_value_index", "output_index", "iteration")
+    parts: tuple[str, ...] = ("input_index", "body_parameter_index", "body_value_index", "output_index", "iteration")
     parts += ("start", "stride", "part_size", "end", "axis")
     body, part, state, total = make_body("other body")
     return {

@@ -101,7 +101,7 @@ class InferRequest:
             if preprocess_info is not None:
                 self._network.input_info[blob_name].preprocess_info = preprocess_info
         elif blob_name in self._network.outputs:
-            self.output_blobs[blob_name] = blob
+            self._output_blobs[blob_name] = blob
         else:
             raise RuntimeError(f"Failed to find input or output with name: {blob_name!r}")
 
