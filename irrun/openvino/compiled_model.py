@@ -37,18 +37,15 @@ class CompiledModel:
 
         self._model: Model = model.clone()
         self._config = config or Config()
-        custom_nodes = [node for node in self._model.get_ordered_ops() if node._implementation is not None]
-        operations = [*make_operations(custom_nodes), *operations]
-        try:
-            threads = int(self._config.get("INFERENCE_NUM_THREADS") or 0) or None
-            self._irrun = IrrunCompiledModel(
-                self._model._to_ir(), operations=operations, threads=threads, precision=self._config.get_precision()
-            )
-        except IrrunError as error:
-            raise RuntimeError(str(error)) from error
-        finally:
-            for node in custom_nodes:
-                node._version = "extension"
+        threads = int(self._config.get("INFERENCE_NUM_THREADS") or 0) or None
+        precision = self._config.get_precision()
+        with make_operations(self._model.get_ordered_ops()) as own_operations:
+            operations = [*own_operations, *operations]
+            try:
+                ir = self._model._to_ir()
+                self._irrun = IrrunCompiledModel(ir, operations=operations, threads=threads, precision=precision)
+            except IrrunError as error:
+                raise RuntimeError(str(error)) from error
         self._inputs = [ConstOutput(node, 0) for node in self._model._parameters]
         self._outputs = [ConstOutput(node, 0) for node in self._model._results]
         #: Names of the source model's ports; requests accept them, too.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,17 @@ class OpExtension(Extension):
         operation: A class derived from `Op`.
 
     Raises:
-        RuntimeError: It is anything else.
+        RuntimeError: It is another class.
+        TypeError: It is not a class.
     """
 
+    def __repr__(self) -> str:
+        return "<OpExtension>"
+
     def __init__(self, operation: Any) -> None:
-        if not (isinstance(operation, type) and issubclass(operation, Op)):
+        if not isinstance(operation, type):
+            raise TypeError(f"OpExtension(): incompatible constructor arguments. Invoked with: {operation!r}")
+        if not issubclass(operation, Op):
             raise RuntimeError(
                 f"Unsupported data type : '{operation}' is passed as an argument. expected a class derived from "
                 "openvino.Op"
@@ -91,7 +98,8 @@ class Op(Node):
     class_type_info = DiscreteTypeInfo("Op", "extension")
 
     def __init__(self, py_obj: Any = None, inputs: Any = None) -> None:
-        super().__init__(type(self).__name__, "extension")
+        super().__init__(_get_name(type(self)), "extension")
+        self._ports = []
         self._implementation = self
         if isinstance(inputs, tuple):
             inputs = list(inputs[0]) if len(inputs) == 1 and isinstance(inputs[0], list) else list(inputs) or None
@@ -165,25 +173,34 @@ def make_operation(extension: Any) -> Operation:
         raise RuntimeError(
             f"operation type_info must be an instance of DiscreteTypeInfo, but {type(type_info)} is passed."
         )
-    name = getattr(getattr(operation_class, "class_type_info", None), "name", None)
-    name = operation_class.__name__ if name in (None, "Op") else name
-    return _make_operation(name, "extension", operation_class)
+    return _make_operation(_get_name(operation_class), "extension", operation_class)
 
 
-def make_operations(nodes: Iterable[Node]) -> list[Operation]:
+def _get_name(operation_class: type[Op]) -> str:
+    """Return the name that a class derived from `Op` states, or its own."""
+    name = getattr(operation_class.class_type_info, "name", "Op")
+    return operation_class.__name__ if name == "Op" else str(name)
+
+
+@contextmanager
+def make_operations(nodes: Iterable[Node]) -> Iterator[list[Operation]]:
     """Return an operation for each node that was created from a class derived from `Op`.
 
-    Each node gets a unique version, so that it runs the `evaluate` of its instance.
+    For the duration of the block, each node has a unique version, so that it runs the `evaluate` of its instance.
 
     Args:
         nodes: The nodes of a model.
     """
+    custom = [node for node in nodes if node._implementation is not None]
     operations: list[Operation] = []
-    for node in nodes:
-        if node._implementation is not None:
-            node._version = f"extension{len(operations)}"
+    try:
+        for i, node in enumerate(custom):
+            node._version = f"extension{i}"
             operations.append(_make_operation(node._type, node._version, None, node._implementation))
-    return operations
+        yield operations
+    finally:
+        for node in custom:
+            node._version = "extension"
 
 
 def _make_operation(

@@ -10,6 +10,7 @@ from irrun.errors import IrrunError
 from irrun.ir.model import Model as IrModel
 from irrun.ir.weights import Weights
 from irrun.openvino import graph_conversion
+from irrun.openvino.custom_operation import make_operations
 from irrun.openvino.element_type import to_element_type, to_type
 from irrun.openvino.errors import translate_errors
 from irrun.openvino.getters import from_getter
@@ -372,7 +373,8 @@ class Model(Named, ModelPorts):
         """
         from irrun.runtime.compiled_model import CompiledModel
 
-        compiled = CompiledModel(self._to_ir(), optimize=False, precision="declared")
+        with make_operations(self.get_ordered_ops()) as operations:
+            compiled = CompiledModel(self._to_ir(), operations=operations, optimize=False, precision="declared")
         values = {i: tensor._to_values() for i, tensor in enumerate(input_tensors)}
         try:
             results = compiled(values).to_tuple()

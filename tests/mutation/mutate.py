@@ -54,7 +54,19 @@ AREAS = {
 }
 
 #: The tests of programs that have the same results on OpenVINO.
-SAME_PROGRAMS = "models", "nodes", "values", "tensors", "preprocessing", "runs", "properties", "passes", "files"
+SAME_PROGRAMS = (
+    "models",
+    "nodes",
+    "values",
+    "tensors",
+    "preprocessing",
+    "runs",
+    "properties",
+    "passes",
+    "files",
+    "control_flow",
+    "inputs",
+)
 
 #: Area -> further tests of what survives, which the records do not contain: tests that run irrun in other processes,
 #: tests of code that runs when irrun is imported or that only its signature is read of, and of functions whose results

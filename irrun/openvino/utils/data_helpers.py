@@ -105,10 +105,8 @@ def _make_tensor(value: Any, request: InferRequest, key: Any, is_shared: bool) -
     array = np.asarray(value)
     if isinstance(value, _SCALARS):
         return Tensor(array.astype(dtype))
-    if array.ndim == 0 and target.size != 1:
-        array = array.reshape(1)
-    elif array.ndim == 0:
-        array = array.reshape(tuple(target.shape))
+    if array.ndim == 0:  # the memory of dynamic inputs is empty before it is set
+        array = array.reshape(tuple(target.shape) if target.size else 1)
     if target.element_type == Type.bf16 or not array.flags.writeable:
         tensor = Tensor(target.element_type, array.shape)
         tensor.data[...] = array.view(dtype) if target.element_type == Type.bf16 else array
@@ -120,11 +118,12 @@ def _copy(value: Any, request: InferRequest, key: Any) -> None:
     """Copy an array to the tensor of a request; the tensor is replaced for numbers and arrays of rank 0."""
     array = np.asarray(value) if hasattr(value, "__array__") else value
     if isinstance(array, np.ndarray) and array.ndim:
-        _get_tensor(request, key).copy_from(
-            Tensor(array.astype(_get_tensor(request, key).element_type.to_dtype()))
-            if array.dtype.kind not in "USO"
-            else Tensor(array)
-        )
+        target = _get_tensor(request, key)
+        if target.element_type == Type.string:
+            target.copy_from(array)
+        else:
+            target.shape = array.shape
+            target.data[...] = array
         return
     tensor = _make_tensor(array, request, key, False)
     if isinstance(key, (str, ConstOutput)):
