@@ -122,7 +122,7 @@ def _copy(value: Any, request: InferRequest, key: Any) -> None:
         if target.element_type == Type.string:
             target.copy_from(array)
         else:
-            target.shape = array.shape
+            target.set_shape(array.shape)
             target.data[...] = array
         return
     tensor = _make_tensor(array, request, key, False)
