@@ -112,16 +112,18 @@ class _Plan:
     def add_step(self, step: SequenceStep, values: Sequence[Any]) -> None:
         """Add a step that was computed."""
         view = None
-        if step.is_view and step.inputs[0] in self._roots:
-            view = find_view(values[step.outputs[0]], self._roots[step.inputs[0]])
-        for slot in step.outputs:
-            value = values[slot]
-            if value is None:
-                self.is_complete = False
-            elif view is None:
-                self._roots[slot], self.layouts[slot] = get_root(value), (value.shape, value.strides)
-            else:
-                self._roots[slot] = self._roots[step.inputs[0]]
+        if step.is_view:
+            (source,), (target,) = step.inputs, step.outputs
+            if source in self._roots:
+                view = find_view(values[target], self._roots[source])
+                self._roots[target] = self._roots[source]
+        if view is None:
+            for slot in step.outputs:
+                value = values[slot]
+                if value is None:
+                    self.is_complete = False
+                else:
+                    self._roots[slot], self.layouts[slot] = get_root(value), (value.shape, value.strides)
         self.steps.append((step, view))
 
     def add_output(self, output: OutputDescription, slot: int, value: Array) -> None:
@@ -257,7 +259,7 @@ class SequenceLoop:
                         return None
                     roots[slot] = get_root(value)
                 continue
-            source, slot = step.inputs[0], step.outputs[0]
+            (source,), (slot,) = step.inputs, step.outputs
             roots[slot] = root = roots[source]
             if not view.fits(root):
                 return None

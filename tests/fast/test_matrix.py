@@ -16,6 +16,7 @@ from fast.harness import (
     make_values,
 )
 from irrun.element_types import ELEMENT_TYPES
+from irrun.fast import matrix
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.errors import NoKernelError
 from irrun.fast.matrix import make_product_kernel
@@ -197,3 +198,13 @@ def test_products_of_weights_with_other_types_are_left_to_the_plain_kernel(dtype
     assert calls_plain("MatMul-1", [data, weights], constants=[1]) == is_plain
     attributes = {"transpose_b": True}
     assert calls_plain("MatMul-1", [data, np.ascontiguousarray(weights.T)], attributes, constants=[1]) == is_plain
+
+
+@pytest.mark.parametrize(("size", "is_copied"), [(128, True), (1 << 10, False)])
+def test_small_weights_are_copied_in_the_order_of_products(size, is_copied):
+    weights = np.ones((size, size + 1), np.float32)
+    assert matrix._prepare_weights(weights) is weights
+    prepared = matrix._prepare_weights(weights.T)
+    assert prepared.flags.c_contiguous == is_copied
+    assert np.shares_memory(prepared, weights) != is_copied
+    np.testing.assert_array_equal(prepared, weights.T)
