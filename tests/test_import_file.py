@@ -15,18 +15,18 @@ def test_changes_that_keep_the_time_and_the_size_of_a_file_are_seen(tmp_path, mo
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     path = tmp_path / "operations.py"
     for value in (1, 2):
-        path.write_text(f"VALUE = {value}\n")
+        path.write_text(f"number = {value}\n")
         os.utime(path, (1, 1))
         module = import_file(path)
-        assert module.VALUE == value
+        assert module.number == value
     assert [entry.name for entry in tmp_path.iterdir()] == ["operations.py"]
 
 
 def test_files_import_their_neighbors(tmp_path):
-    (tmp_path / "neighbor_of_operations.py").write_text("VALUE = 7\n")
-    (tmp_path / "operations.py").write_text("from neighbor_of_operations import VALUE\n")
+    (tmp_path / "neighbor_of_operations.py").write_text("number = 7\n")
+    (tmp_path / "operations.py").write_text("from neighbor_of_operations import number\n")
     before = list(sys.path)
-    assert import_file(tmp_path / "operations.py").VALUE == 7
+    assert import_file(tmp_path / "operations.py").number == 7
     assert sys.path == before
 
 
