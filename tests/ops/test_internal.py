@@ -11,7 +11,7 @@ import irrun
 from irrun.errors import InputError, UnsupportedError
 from irrun.ops._support import registry
 from irrun.ops.internal.compressed_weights import fully_connected_compressed
-from irrun.ops.internal.fused_activations import glu, rms
+from irrun.ops.internal.fused_activations import glu, leaky_relu, power_static, rms
 from irrun.ops.internal.rope import rope
 from irrun.ops.internal.sparse_fill_empty_rows_legacy import sparse_fill_empty_rows_legacy
 from irrun.ops.internal.state_spaces import gated_delta_net, paged_causal_conv_1d
@@ -295,3 +295,13 @@ def test_tables_of_states_are_not_modified():
     result = paged_causal_conv_1d(tokens, table, np.ones((3, 1, 2), np.float32), np.zeros(0, np.float32), *indices)
     np.testing.assert_array_equal(result, [[1, 1, 1], [2, 2, 2]])
     assert not table.any()
+
+
+def test_functions_with_constants_compute_in_f64_or_f32():
+    third = np.array([-1 / 3, 2 / 3])
+    np.testing.assert_array_equal(power_static(third, power=2.0, scale=3.0, shift=0.1), (third * 3 + 0.1) ** 2)
+    np.testing.assert_array_equal(leaky_relu(third, negative_slope=0.3), [third[0] * 0.3, third[1]])
+    integers = power_static(np.array([5, -5]), power=1.0, scale=0.5, shift=0.25)
+    assert (integers.dtype, integers.tolist()) == (np.int64, [2, -2])
+    halves = power_static(np.array([1, 2], np.float16), scale=1 / 3, out_type="f32")
+    np.testing.assert_array_equal(halves, np.array([1, 2], np.float32) * np.float32(1 / 3))

@@ -156,6 +156,11 @@ def test_keys_may_have_the_layout_of_gpus():
     np.testing.assert_array_equal(run_kernel(batch, State(), **{"key_cache.0": keys})[0], expected)
 
 
+def test_scores_are_divided_by_the_root_of_the_size_without_a_scale():
+    expected = run_kernel(Batch(), State())[0]
+    np.testing.assert_array_equal(run_kernel(Batch(scale=np.zeros(0, F32)), State())[0], expected)
+
+
 @pytest.mark.parametrize(
     ("changes", "constants", "message"),
     [

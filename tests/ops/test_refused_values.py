@@ -21,6 +21,7 @@ from irrun.ops.detection.proposal import (
 )
 from irrun.ops.detection.psroi import psroi_pooling_1
 from irrun.ops.internal.variable_length_attention import vlsdpa
+from irrun.ops.movement.broadcast import broadcast_3
 from irrun.ops.type import string_tensor_unpack_15
 
 F32 = np.float32
@@ -118,3 +119,9 @@ def test_surrogates_that_are_no_bytes_have_no_utf8():
     assert (begins.tolist(), ends.tolist(), text.tolist()) == ([0, 2], [2, 3], [97, 255, 128])
     with pytest.raises(InputError, match=r"^a string has the surrogate U\+D800, which UTF-8 cannot represent$"):
         string_tensor_unpack_15(np.array(["a", "b\ud800"], object))
+
+
+@pytest.mark.parametrize("mode", ["numpy", "bidirectional", "pdpd"])
+def test_sizes_to_broadcast_to_are_not_negative(mode):
+    with pytest.raises(InputError, match=r"^target_shape is \[2, -1\], expected non-negative dimensions$"):
+        broadcast_3(np.ones((2, 1), F32), np.array([2, -1]), mode=mode)
