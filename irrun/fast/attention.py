@@ -41,8 +41,11 @@ def get_repeated_shape(
     Raises:
         NoKernelError: The instructions do not repeat heads.
     """
-    pattern = tuple(broadcast_shape.tolist()), tuple(target.tolist())
-    return np.array(_repeat_heads(data.shape, *pattern, special_zero), dtype)
+    return np.array(_repeat_heads(data.shape, *_list_pattern(broadcast_shape, target), special_zero), dtype)
+
+
+def _list_pattern(broadcast_shape: Array, target: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(broadcast_shape.tolist()), tuple(target.tolist())
 
 
 @functools.lru_cache(maxsize=16)
@@ -102,34 +105,41 @@ def attend_in_groups(
     Raises:
         NoKernelError: The inputs have other types or shapes.
     """
-    shape = get_repeated_shape(key, key_broadcast, key_target, special_zero=key_special_zero).tolist()
-    value_shape = get_repeated_shape(value, value_broadcast, value_target, special_zero=value_special_zero).tolist()
+    shape = _repeat_heads(key.shape, *_list_pattern(key_broadcast, key_target), key_special_zero)
+    value_shape = _repeat_heads(value.shape, *_list_pattern(value_broadcast, value_target), value_special_zero)
     if not query.dtype == key.dtype == value.dtype == F32 or query.ndim != 4 or not query.size:
         raise NoKernelError("expected f32 of rank 4")
     batch, all_heads, length, size = query.shape
-    if [batch, all_heads, size] != [*shape[:2], shape[3]] or shape[:3] != value_shape[:3]:
+    if (batch, all_heads, size) != (*shape[:2], shape[3]) or shape[:3] != value_shape[:3]:
         raise NoKernelError("the shapes do not match")
     heads, key_length = key.shape[1], key.shape[2]
     groups = all_heads // heads
     factor = 1 / math.sqrt(size) if scale is None else scale.item()
     masks = _group_mask(mask, causal, (batch, heads, groups, length, key_length))
     queries = (query * F32.type(factor)).reshape(batch, heads, groups, length, size)
-    result = np.empty((batch, heads, groups, length, value.shape[3]), F32)
     keys = key.swapaxes(-1, -2)
     step = max(1, MAX_SCORES // (batch * all_heads * key_length))
+    if step >= length:
+        attended = _attend(queries, keys, value, masks, slice(0, length), length)
+        return attended.reshape(batch, all_heads, length, value.shape[3])
+    result = np.empty((batch, heads, groups, length, value.shape[3]), F32)
     for start in within_time(range(0, length, step)):
         rows = slice(start, start + step)
-        part = queries[:, :, :, rows]
-        count = part.shape[3]
-        scores = np.matmul(part.reshape(batch, heads, groups * count, size), keys)
-        _mask_scores(scores.reshape(batch, heads, groups, count, key_length), masks, rows, length)
-        scores -= scores.max(axis=-1, keepdims=True)
-        np.exp(scores, out=scores)
-        total = scores.sum(axis=-1, keepdims=True)
-        attended = np.matmul(scores, value)
-        attended /= total
-        result[:, :, :, rows] = attended.reshape(batch, heads, groups, count, value.shape[3])
+        result[:, :, :, rows] = _attend(queries[:, :, :, rows], keys, value, masks, rows, length)
     return result.reshape(batch, all_heads, length, value.shape[3])
+
+
+def _attend(queries: Array, keys: Array, value: Array, mask: Array | None, rows: slice, length: int) -> Array:
+    """Return the attended values of some rows of the queries, shape [B, H, G, rows, Ev]."""
+    batch, heads, groups, count, size = queries.shape
+    scores = np.matmul(queries.reshape(batch, heads, groups * count, size), keys)
+    _mask_scores(scores.reshape(batch, heads, groups, count, keys.shape[-1]), mask, rows, length)
+    scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    total = np.add.reduce(scores, axis=-1, keepdims=True)
+    attended: Array = np.matmul(scores, value)
+    attended /= total
+    return attended.reshape(batch, heads, groups, count, value.shape[3])
 
 
 def _group_mask(mask: Array | None, causal: bool, shape: tuple[int, int, int, int, int]) -> Array | None:
