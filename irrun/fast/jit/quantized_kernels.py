@@ -347,7 +347,7 @@ class QuantizedConvolutionKernel(CompiledKernel):
             correction = self._correction.compute(geometry, shape[0]).reshape(shape[1:])
             return "full", _expand(correction[np.newaxis], "full", shape)
         kind = {0: "scalar", 1: "channel"}.get(operand.ndim, "full")
-        return kind, _expand(operand.reshape(1, -1) if operand.ndim == 1 else operand, kind, shape)
+        return kind, _expand(operand, kind, shape)
 
     def _classify(self, operand: tuple[int, ...], is_coded: bool, shape: tuple[int, ...]) -> str:
         if is_coded:
