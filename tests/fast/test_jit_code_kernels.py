@@ -160,6 +160,17 @@ def test_values_are_encoded_by_channel_and_decoded():
     np.testing.assert_array_equal(bound.run([codes]), decode(codes, CHANNELS, 8))
 
 
+def test_values_without_spatial_axes_have_codes():
+    data = np.random.default_rng(0).uniform(-2, 9, (3, 8)).astype(np.float32)
+    codes = EncodingKernel(CHANNELS, 2, 8)(data)
+    assert codes.shape == (3, 2, 4)
+    np.testing.assert_array_equal(codes, encode(data, CHANNELS))
+    np.testing.assert_array_equal(decode(codes, CHANNELS, 8), decode(codes[:, :, np.newaxis], CHANNELS, 8)[..., 0])
+    for other in (codes[0], codes.astype(np.int8), codes[:, :1]):
+        with refuses("expected codes"):
+            decode(other, CHANNELS, 8)
+
+
 def test_conversions_refuse_other_inputs():
     for shape in ((2, 4, 3), (2, 8), (2, 8, 3, 1)):
         with refuses(f"expected data of rank 3 with 8 channels, found {shape}"):

@@ -15,7 +15,7 @@ from irrun.fast import alignment, support
 from irrun.fast.alignment import align
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.fused import FusedKernel
-from irrun.fast.packing import RELEASE_INTERVAL, PackedMemory, allocate_kept
+from irrun.fast.packing import PackedMemory, allocate_kept
 from irrun.fast.scratch import get_scratch
 from irrun.fast.specialization import CallSite, get_summary
 from irrun.fast.support import apply_in_tiles, call_by_rows, find_contiguous_order, get_axis, has_nan, to_operand
@@ -139,18 +139,18 @@ def test_memory_of_prepared_weights_is_counted():
 
 
 def test_memory_of_originals_is_released():
-    """That of an array at once, that of the whole file after every few bytes."""
+    """That of an array at once, that of the whole file after every 4 MiB."""
     releases, weights = [], np.ones(3)
     memory = PackedMemory(1 << 30, releases.append)
     memory.originals.count_copy(1, weights)
-    memory.reserve(RELEASE_INTERVAL, weights)
+    memory.reserve(4 << 20, weights)
     assert [x is weights for x in releases] == [True, True]
     releases.clear()
-    memory.originals.count_copy(RELEASE_INTERVAL - 1)
+    memory.originals.count_copy((4 << 20) - 1)
     assert releases == []
     memory.reserve(1)
     assert releases == [None]
-    memory.originals.count_copy(RELEASE_INTERVAL - 1)
+    memory.originals.count_copy((4 << 20) - 1)
     assert releases == [None]
     memory.originals.count_copy(5)
     assert releases == [None, None]

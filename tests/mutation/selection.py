@@ -58,7 +58,7 @@ class CoverageRecords:
         """Return tests in the order in which they probably fail: one of each function, then second ones, and so on.
 
         Functions in the folder of the same name, and those whose names contain words of the changed function or its
-        module, come first, slow tests last.
+        module, come first, with more of their cases the closer they are; slow tests come last.
         """
         folder = f"tests/{path.split('/')[1]}/"
         words = {word for word in re.split(r"[/._]", f"{path} {function}".lower()) if len(word) > 3}
@@ -69,7 +69,8 @@ class CoverageRecords:
         for name, own in functions.items():
             closeness = len(words & set(re.split(r"[/._:]+", name.lower()))) + name.startswith(folder)
             for turn, test in enumerate(own):
-                turns.append((self._seconds.get(test, 0.1) > 5, turn, -closeness, rng.random(), test))
+                rank = turn // (1 + 2 * closeness)
+                turns.append((self._seconds.get(test, 0.1) > 5, rank, -closeness, rng.random(), test))
         return [test for *_, test in sorted(turns)]
 
     @staticmethod
