@@ -18,7 +18,17 @@ from irrun.ir.graph import Port
 from irrun.ops._support.operation import Operation
 from irrun.runtime.program import ABSENT, Instruction, Program, Refusal
 
-__all__ = ["ANYTHING", "Changes", "Match", "Pattern", "RefusalError", "Rule", "View", "apply_rules"]
+__all__ = [
+    "ANYTHING",
+    "Changes",
+    "Match",
+    "Pattern",
+    "RefusalError",
+    "Rule",
+    "View",
+    "apply_rules",
+    "get_other_input",
+]
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[Any, ...]
@@ -140,6 +150,12 @@ class View:
             if slot != ABSENT:
                 self.consumers[slot].append(instruction)
         self.producers.update(dict.fromkeys(instruction.outputs, instruction))
+
+
+def get_other_input(instruction: Instruction, slot: int) -> int:
+    """Return the input of an operation of two inputs that is not in a slot, or the slot if both are."""
+    first, second = instruction.inputs
+    return second if first == slot else first
 
 
 #: Instructions by the names of the patterns that they match.

@@ -14,7 +14,7 @@ import numpy as np
 
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.kernels import NormalizationKernel
-from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View
+from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View, get_other_input
 from irrun.runtime.program import Instruction
 
 __all__ = ["RULES"]
@@ -50,7 +50,7 @@ class _Chain:
         self.data = square.inputs[0]
         self.members = [square, mean]
         addition = self._follow(ADD)
-        self.epsilon = self._get_scalar(_get_other(addition, mean.outputs[0]))
+        self.epsilon = self._get_scalar(get_other_input(addition, mean.outputs[0]))
         root = self._follow(SQRT, POWER)
         if POWER.accepts(root):
             self._expect(root.inputs[1], -0.5)
@@ -74,7 +74,7 @@ class _Chain:
         consumers = self._view.consumers[self.value]
         if self._view.count_uses(self.value) != 1 or not consumers or not MULTIPLY.accepts(consumers[0]):
             return None
-        scale = self._view.get_constant(_get_other(consumers[0], self.value))
+        scale = self._view.get_constant(get_other_input(consumers[0], self.value))
         if scale is None or scale.dtype != F32 or scale.ndim > len(shape):
             return None
         if scale.size != shape[-1] or scale.shape[-1:] != shape[-1:]:
@@ -118,12 +118,6 @@ class _Chain:
         found = self._get_scalar(slot)
         if found != expected:
             raise RefusalError(f"found the constant {found}, expected {expected}")
-
-
-def _get_other(instruction: Instruction, slot: int) -> int:
-    """Return the other one of two inputs."""
-    first, second = instruction.inputs
-    return second if first == slot else first
 
 
 def _check(view: View, match: Match) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from irrun.fast.jit.rotary import RotaryKernel
-from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View
+from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View, get_other_input
 from irrun.runtime.program import Instruction
 
 __all__ = ["RULES"]
@@ -77,23 +77,17 @@ def _get_consumer(view: View, slot: int, pattern: Pattern) -> Instruction:
     return consumers[0]
 
 
-def _get_other(instruction: Instruction, slot: int) -> int:
-    """Return the other one of two inputs."""
-    first, second = instruction.inputs
-    return second if first == slot else first
-
-
 def _build(view: View, match: Match) -> Changes:
     concat = match["concat"]
     data, division = _find_data(view, match)
     product = _get_consumer(view, concat.outputs[0], MULTIPLY)
     addition = _get_consumer(view, product.outputs[0], ADD)
-    other = view.get_sole_producer(_get_other(addition, product.outputs[0]))
+    other = view.get_sole_producer(get_other_input(addition, product.outputs[0]))
     if other is None or not MULTIPLY.accepts(other) or data not in other.inputs:
         raise RefusalError("the product is not added to a product of the value itself")
     if view.get_sole_producer(match["negation"].outputs[0]) is None:
         raise RefusalError("the negated half is used elsewhere")
-    sine, cosine = _get_other(product, concat.outputs[0]), _get_other(other, data)
+    sine, cosine = get_other_input(product, concat.outputs[0]), get_other_input(other, data)
     shape = view.get_shape(data) or ()
     operands = [view.get_shape(slot) for slot in (cosine, sine)]
     if view.get_shape(addition.outputs[0]) != shape or not view.is_f32(cosine) or not view.is_f32(sine):
