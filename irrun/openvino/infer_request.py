@@ -141,7 +141,6 @@ class InferRequest(RequestTensors):
             self._is_running = False
             self._error = error
             self._callback_thread = threading.get_ident()
-            self._condition.notify_all()
         try:
             if self._queue_callback is not None:
                 self._queue_callback(self)

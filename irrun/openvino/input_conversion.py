@@ -16,7 +16,7 @@ from irrun.openvino.tensor import Tensor
 __all__ = ["convert_value", "iterate_inputs"]
 
 
-def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput], share: bool = False) -> Iterator[tuple[ConstOutput, Any]]:
+def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput], share: bool) -> Iterator[tuple[ConstOutput, Any]]:
     """Yield each port that the caller sets, with its value.
 
     Args:

@@ -27,8 +27,6 @@ def make_layer(node: NodeData, layer_id: int) -> Layer:
     if node._type == "Result":
         inputs[0].names = tuple(sorted(node._ports[0].names))
         outputs = []
-    if node._type == "Assign" and not node._ports:
-        outputs = []
     layer = Layer(
         layer_id,
         node.get_friendly_name(),

@@ -169,7 +169,7 @@ class _Port:
         index: The number of the port.
     """
 
-    def __init__(self, node: NodeData, index: int = 0) -> None:
+    def __init__(self, node: NodeData, index: int) -> None:
         self._node = node
         self._index = index
 

@@ -119,17 +119,16 @@ class Tensor:
         if values is None or not shape.is_static:
             self._allocate(element_type, lengths)
             return
+        if element_type.kind == "string":
+            raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")
         source = np.asarray(values)
         if math.prod(lengths) > source.size:
             raise RuntimeError(f"Shape of the port exceeds shape of the array. {list(lengths)} > {list(source.shape)}")
         if math.prod(lengths) < source.size:
             message = "Shape of the port is smaller than shape of the array. Passed data will be cropped."
             warnings.warn(message, RuntimeWarning, stacklevel=3)
-        if element_type.kind == "string":
-            self._init_array(source.reshape(-1)[: math.prod(lengths)].reshape(lengths), False)
-        else:
-            self._init_packed(source, lengths, element_type)
-            self._is_shared = True
+        self._init_packed(source, lengths, element_type)
+        self._is_shared = True
 
     def _init_region(self, other: Tensor, begin: Any, end: Any) -> None:
         if begin is None:

@@ -55,6 +55,7 @@ def make_graph(ov: Any) -> Any:
 
     plain = ov.Model([ops.relu(y)], [y], "plain")
     return {
+        "o1": importlib.import_module(f"{ov.__name__}.opset1"),
         "W": p.WrapType,
         "A": p.AnyInput,
         "O": p.Or,

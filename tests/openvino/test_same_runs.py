@@ -37,6 +37,7 @@ def make_request(ov: Any) -> Any:
         "relu": relu,
         "k": core,
         "io": io,
+        "texts": ops.parameter([2], str, name="texts"),
         "single": ov.Model([relu], [x], "single"),
         "compile": lambda model: core.compile_model(model, "CPU", PRECISION),
         "data": data,
