@@ -167,6 +167,13 @@ def test_score_that_equals_the_threshold_is_too_low():
     assert kept[:, 2].tolist() == [3, 0]
 
 
+def test_decayed_score_that_equals_the_threshold_is_too_low():
+    boxes, scores = np.array([[[0, 0, 1, 1]]], F32), np.array([[[0.5], [0.75]]], F32)
+    for threshold, kept in ((0.49, [0.75, 0.5]), (0.5, [0.75]), (0.75, [])):
+        selected, _, counts = matrix_nms_8(boxes, scores, post_threshold=threshold, background_class=-1)
+        assert (selected[:, 1].tolist(), counts.tolist()) == (kept, [len(kept)])
+
+
 def test_multiclass_nms_accepts_boxes_of_each_class(tmp_path):
     """The second example of the specification, in which an eta of 0 drops the threshold to 0."""
     data = (
