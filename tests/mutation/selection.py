@@ -61,7 +61,7 @@ class CoverageRecords:
         module, come first, with more of their cases the closer they are; slow tests come last.
         """
         folder = f"tests/{path.split('/')[1]}/"
-        words = {word for word in re.split(r"[/._]", f"{path} {function}".lower()) if len(word) > 3}
+        words = {word for word in re.split(r"[/._]", f"{path} {function}".lower()) if len(word) > 2}
         functions: dict[str, list[str]] = {}
         for test in sorted(tests, key=lambda test: (self._seconds.get(test, 0.1) // 0.5, rng.random())):
             functions.setdefault(test.partition("[")[0], []).append(test)
