@@ -10,9 +10,20 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from irrun.fast.jit import compiler, convolution_plan, products, quantized_products, winograd
+from irrun.fast.errors import NoKernelError
+from irrun.fast.jit import (
+    compiler,
+    compressed,
+    conversion,
+    convolution_plan,
+    interpolation,
+    products,
+    quantized_products,
+    winograd,
+)
 from irrun.fast.jit.bindings import Binding, Layout, make_layout
 from irrun.fast.jit.codes import CodeFormat
+from irrun.fast.jit.column_softmax import ColumnSoftmaxKernel
 from irrun.fast.jit.concatenation import bind_copy
 from irrun.fast.jit.convolution_plan import Geometry
 from irrun.fast.jit.convolution_tiles import get_tile
@@ -24,6 +35,7 @@ from irrun.fast.jit.nests import Copy, StridedLayout, make_nest
 from irrun.fast.jit.pooling import MaxPoolKernel
 from irrun.fast.jit.product_kernels import VariableProductKernel
 from irrun.fast.jit.quantized_kernels import EncodingKernel, RowEncodingKernel
+from irrun.fast.jit.rotary import RotaryKernel
 from irrun.fast.jit.sequence_plans import Block, place_blocks
 from irrun.fast.jit.tasks import align_size
 
@@ -410,3 +422,62 @@ def test_plans_of_winograds_algorithm_cover_all_results(seed):
         assert last[5:] == (10_000, block.row * size * geometry.output[1] + block.column * size, geometry.output[1], 5)
         assert plan.describe_data(block)[4:6] == (block.row * size - pads[0], block.column * size - pads[1])
     assert plan.data_size == positions * max(plan.get_strides(block)[1] for block in plan.blocks)
+
+
+def lay_out_all(*shapes):
+    return [make_layout(shape) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts"),
+    [((1, 511, 64), 1), ((1, 512, 64), 2), ((1, 1 << 13, 64), 16), ((1, 2, 1 << 16), 2), ((4, 512, 64), 8)],
+)
+def test_rotations_of_halves_are_divided_into_parts_of_16384_elements(shape, parts):
+    assert list_parts(RotaryKernel(3).bind(lay_out_all(shape, shape, shape))) == parts
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "parts"),
+    [
+        ((8, 2047), 0, 1),
+        ((8, 2048), 0, 2),
+        ((8, 4096), 0, 4),
+        ((256, 64), 0, 2),  # vectors are not divided
+        ((3, 8, 2048), 1, 6),
+        ((1024, 2, 64), 1, 16),  # of 64 runs each
+    ],
+)
+def test_softmax_of_columns_is_divided_into_parts_of_8192_elements(shape, axis, parts):
+    assert list_parts(ColumnSoftmaxKernel(len(shape), axis).bind(lay_out_all(shape))) == parts
+    if parts == 16:
+        with pytest.raises(NoKernelError, match="the runs of columns are too short"):
+            ColumnSoftmaxKernel(3, 1).bind(lay_out_all((1025, 2, 64)))
+
+
+@pytest.mark.parametrize(("size", "parts"), [(1, 1), ((1 << 17) - 1, 1), (1 << 17, 2), (1 << 20, 16), (1 << 24, 16)])
+def test_conversions_are_divided_into_parts_of_65536_elements(size, parts):
+    assert count_parts(conversion._make_widening_task(size)) == parts
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "bounds"),
+    [
+        (1024, 1023, [0, 1024]),
+        (1024, 1024, [0, 512, 1024]),
+        (1001, 1536, [0, 504, 1001]),
+        (3, 1 << 20, [0, 3]),
+        (1 << 14, 1 << 10, range(0, (1 << 14) + 1, 1 << 10)),
+    ],
+)
+def test_compressed_weights_are_divided_into_parts_of_whole_groups_of_rows(rows, inner, bounds):
+    parts = compressed._divide(rows, inner)
+    assert [parts[0][0], *(last for _, last in parts)] == list(bounds)
+    assert all(first % compressed.ROWS == 0 for first, _ in parts)
+
+
+@pytest.mark.parametrize(("planes", "parts"), [(1, 1), (3, 1), (4, 2), (31, 15), (100, 16)])
+def test_interpolations_are_divided_into_parts_of_16384_results(planes, parts):
+    taps = interpolation._find_taps(np.kron(np.eye(32, dtype=np.float32), np.ones((3, 1), np.float32))[:96])
+    plan = interpolation._Plan(taps, interpolation._find_taps(np.eye(88, dtype=np.float32)))
+    task, count = plan.make_task(planes)
+    assert count_parts(task) == count == parts
