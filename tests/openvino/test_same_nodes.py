@@ -18,6 +18,8 @@ def make_inputs(ov: Any) -> Any:
     ops = opsets["o13"]
     return {
         **opsets,
+        "F": importlib.import_module(f"{ov.__name__}.utils.node_factory").NodeFactory("opset8"),
+        "split": ops.split(ops.parameter([2, 6, 4, 5]), ops.constant(np.int64(1)), 2, name="split"),
         "x": ops.parameter([2, 3, 4, 5], np.float32, name="x"),
         "d": ops.parameter([-1, 3, -1, 5], np.float32, name="d"),
         "u": ops.parameter(ov.PartialShape.dynamic(), np.float32, name="u"),
