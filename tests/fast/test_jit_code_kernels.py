@@ -16,7 +16,7 @@ from irrun.fast.jit.codes import CodeFormat, decode, encode
 from irrun.fast.jit.dot_products import MAX_PRODUCTS
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.quantized_depthwise import QuantizedDepthwiseConvolution
-from irrun.fast.jit.quantized_epilogue import CodedOperand, simplify
+from irrun.fast.jit.quantized_epilogue import CodedOperand, _Linear, _Simplification, simplify
 from irrun.fast.jit.quantized_kernels import (
     DecodingKernel,
     EncodingKernel,
@@ -492,3 +492,76 @@ def test_constants_along_other_axes_are_operands():
     np.testing.assert_array_equal(evaluate(epilogue, sums, []), sums + column)
     row = simplify((Step("Add", (0, 1)),), [column.reshape(3)], np.ones(3), np.zeros(3), 2, False, axis=-1)
     np.testing.assert_array_equal(evaluate(row, sums, []), sums + column.reshape(3))
+
+
+def test_equal_constants_of_epilogues_are_one_operand():
+    s = _Simplification(3, 4, 1)
+    first = s.add_operand(np.float32([1, 2, 3]))
+    assert first == ("operand", 0)
+    assert s.add_operand(np.float32([1, 2, 3])) == first
+    assert s.add_operand(np.float32([1, 2, 4])) == ("operand", 1)
+    assert s.add_operand(np.float32([1, 2, 3]).reshape(1, 3)) == ("operand", 2)
+    assert [s.add_operand(0), s.add_operand(0), s.add_operand(np.float32(0))] == [("operand", n) for n in (3, 4, 5)]
+    assert s.add_operand(np.float32(0)) == ("operand", 5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "constant"),
+    [
+        ((), 1, ()),
+        ((1, 1), 1, ()),
+        ((3, 1, 1), 1, (3,)),
+        ((1, 3, 1, 1), 1, (3,)),
+        ((3,), -1, (3,)),
+        ((3, 1), 2, (3,)),
+        ((3,), 1, None),
+        ((2, 3, 1, 1), 1, None),
+        ((4, 1, 1), 1, None),
+        ((1, 1, 3, 1, 1), 1, None),
+    ],
+)
+def test_constants_of_channels_are_parts_of_sums(shape, axis, constant):
+    s, value = _Simplification(3, 4, axis), np.arange(float(np.prod(shape))).reshape(shape).astype(np.float32)
+    linear = s.make_linear(value, 7)
+    if constant is None:
+        ((reference, coefficient),) = linear.terms
+        assert (reference, float(coefficient)) == (("operand", 0), 1.0)
+        assert (linear.constant == 0, s.operands[0].shape) == (True, (1,) * (4 - len(shape)) + shape)
+    else:
+        assert linear.terms == ()
+        np.testing.assert_array_equal(linear.constant, value.reshape(constant))
+    assert s.make_linear(None, 7).terms[0][0] == ("operand", len(s.operands) - 1)
+    assert s.operands[-1] == 7
+
+
+def test_sums_of_epilogues_have_no_needless_steps():
+    def compute(terms, constant):
+        s = _Simplification(2, 2, 1)
+        references = [s.add_operand(n) for n in range(len(terms))]
+        linear = _Linear(tuple(zip(references, map(np.float64, terms), strict=True)), np.float64(constant))
+        s.compute(linear)
+        return [name for name, *_ in s.steps], len(s.operands) - len(terms)
+
+    # the steps, and the number of constants
+    assert compute([1.0], 0.0) == ([], 0)
+    assert compute([2.0], 0.0) == (["Multiply"], 1)
+    assert compute([1.0], 3.0) == (["Add"], 1)
+    assert compute([2.0], 3.0) == (["MultiplyAdd"], 2)
+    assert compute([1.0, 1.0], 0.0) == (["Add"], 0)
+    assert compute([1.0, 2.0], 0.0) == (["MultiplyAdd"], 1)
+    assert compute([[1.0, 1.0]], 0.0) == (["Multiply"], 1)
+    assert compute([1.0], [0.0, 0.0]) == (["Add"], 1)
+    assert compute([], 5.0) == ([], 1)
+    with refuses("expected finite constants"):
+        compute([1e300], 0.0)
+
+
+def test_codes_are_results_of_a_last_quantization():
+    scale, offset = np.ones(3), np.zeros(3)
+    limits = [np.float32(x) for x in (0, 1, 1, 1, 0)]
+    quantize = Step("FakeQuantize", (0, 1, 2, 3, 4, 5), (255.0,))
+    assert [s.name for s in simplify((quantize,), limits, scale, offset, 4, True, axis=1).steps][-1] == "Level"
+    for steps, sources in (((), ()), ((Step("Relu", (0,)),), ()), ((quantize, Step("Relu", (6,))), limits)):
+        with refuses("expected FakeQuantize"):
+            simplify(steps, sources, scale, offset, 4, True, axis=1)
+    assert [s.name for s in simplify((), (), scale, np.array(0.0), 4, False, axis=1).steps] == ["Multiply"]
