@@ -191,10 +191,12 @@ class GraphExporter:
             if value is None:
                 continue
             known = self.inference.values.get((layer.id, port.id))
-            if value.shape is None:
-                inferred = None if known is None else known.shape
-                # In files, a dynamic rank looks like a scalar.
-                value.shape = (port.shape or None) if inferred is None else inferred
+            inferred = None if known is None else known.shape
+            if inferred is not None:
+                found = inferred if value.rank != len(inferred) else value.shape or inferred
+                value.shape = PartialShape(a if isinstance(a, int) else b for a, b in zip(inferred, found, strict=True))
+            elif value.shape is None:
+                value.shape = port.shape or None  # in files, a dynamic rank looks like a scalar
             if not value.name and value.graph is get_graph():
                 value.name = self.prefix + self.names[layer.id, port.id]
             self.values[layer.id, port.id] = value

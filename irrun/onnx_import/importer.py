@@ -271,7 +271,7 @@ def _read_attribute(attribute: Any, tensors: TensorReader) -> Any:
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, (list, tuple)) or hasattr(value, "__len__"):
+    if isinstance(value, list):
         return [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value]
     return value
 

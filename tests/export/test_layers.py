@@ -14,6 +14,7 @@ import onnxruntime as ort
 
 import irrun
 from irrun.element_types import ELEMENT_TYPES, ElementType
+from irrun.runtime.shape_inference import GraphInference
 
 
 def run_exported(path, values):
@@ -22,6 +23,42 @@ def run_exported(path, values):
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return session.run(None, {v.name: value for v, value in zip(session.get_inputs(), values, strict=True)})
+
+
+#: Attributes that are 0 or 1.
+FLAGS = {
+    "allowzero", "antialias", "ceil_mode", "count_include_pad", "exclude_outside", "exclusive", "inverse", "keepdims",
+    "largest", "linear_before_reset", "noop_with_empty_axes", "onesided", "reverse", "saturate", "sorted",
+    "storage_order", "training_mode",
+}  # fmt: skip
+
+
+def check_nodes(graph):
+    """Check that flags of nodes are 0 or 1, in bodies too."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                check_nodes(attribute.g)
+            assert attribute.name not in FLAGS or attribute.i in (0, 1), f"{node.op_type}: {attribute.name}"
+
+
+def check_shapes(model, exported, results):
+    """Check the declared shapes: all that irrun infers for outputs is declared, and nothing contradicts the results."""
+    if "NonZero" in [node.op_type for node in exported.graph.node]:
+        return  # ONNX's rule for scalars differs
+    onnx.shape_inference.infer_shapes(exported, strict_mode=True)
+    inference = GraphInference(model.graph)
+    inferred = [inference.get_results()[spec.layer.id] for spec in model.outputs]
+    for output, known, result in zip(exported.graph.output, inferred, results, strict=False):
+        kind, shape = output.type.tensor_type, np.shape(result)
+        declared = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
+        assert not kind.HasField("shape") or len(declared) == len(shape)
+        assert all(d in (None, n) for d, n in zip(declared, shape, strict=False))
+        if known is not None and known.shape is not None:
+            assert kind.HasField("shape"), output.name
+            assert [d for d in known.shape if isinstance(d, int)] == [
+                d for d, k in zip(declared, known.shape, strict=True) if isinstance(k, int)
+            ]
 
 
 def check(folder, type, version, data, values, *, constants=(), dynamic=False, outputs=1, rtol=1e-5):
@@ -61,9 +98,14 @@ def check(folder, type, version, data, values, *, constants=(), dynamic=False, o
     results = irrun.compile_model(model, precision="declared")(parameters)
     irrun.export_onnx(model, folder / "model.onnx")
     exported = onnx.load(str(folder / "model.onnx"))
+    check_nodes(exported.graph)
+    check_shapes(model, exported, [results[i] for i in range(outputs)])
     for i, found in enumerate(run_exported(folder / "model.onnx", parameters)):
         expected = np.asarray(results[i])
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        if expected.dtype == object:
+            assert found.tolist() == expected.tolist()
+            continue
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
     return [node.op_type for node in exported.graph.node]
 

@@ -434,6 +434,124 @@ def test_all_names_of_openvino_genai_are_known():
     assert {name for name in own._ABSENT if name not in names} == set()
 
 
+def test_chats_need_a_template_and_messages(genai, folder):
+    tokenizer = genai.Tokenizer(folder)
+    history = genai.ChatHistory([{"role": "user", "content": "Once there"}])
+    with pytest.raises(RuntimeError, match="Chat template must not be empty when using ChatHistory"):
+        genai.LLMPipeline(folder, tokenizer, "CPU", **F32).generate(history, max_new_tokens=2)
+    template = "{% for m in messages %}{{ m.content }} there{% endfor %}"
+    tokenizer.set_chat_template(template)
+    pipe = genai.LLMPipeline(folder, tokenizer, "CPU", **F32)
+    with pytest.raises(RuntimeError, match="Chat template must be applied when using ChatHistory"):
+        pipe.generate(history, max_new_tokens=2, apply_chat_template=False)
+    with pytest.raises(RuntimeError, match="Chat history must not be empty when using ChatHistory"):
+        pipe.generate(genai.ChatHistory(), max_new_tokens=2)
+    assert pipe.generate("Once", max_new_tokens=8) == " was a s"  # the template is applied to texts
+    assert pipe.generate("Once there", max_new_tokens=8, apply_chat_template=False) == " was a s"
+    with pytest.warns(DeprecationWarning, match="start_chat"):
+        pipe.start_chat()
+    with pytest.raises(RuntimeError, match="Can't chat with multiple prompts"):
+        pipe.generate(["Once", "A dog"], max_new_tokens=2)
+
+
+def test_messages_of_a_chat_that_is_cancelled_are_forgotten(genai, folder):
+    tokenizer = genai.Tokenizer(folder)
+    tokenizer.set_chat_template(TEMPLATE)
+    pipe = genai.LLMPipeline(folder, tokenizer, "CPU", **F32)
+    with pytest.warns(DeprecationWarning, match="start_chat"):
+        pipe.start_chat()
+    stopped = pipe.generate("A dog", max_new_tokens=30, streamer=lambda part: genai.StreamingStatus.CANCEL)
+    assert len(stopped) < 30
+    assert pipe.generate("Once there", max_new_tokens=8) == " was a s"
+
+
+def test_ends_of_texts(genai, pipe):
+    """Texts end at tokens and strings that stop them, after the least number of tokens."""
+    for options, expected in [
+        ({"stop_token_ids": {ord("a"), 10}}, (" wa", "STOP")),
+        ({"stop_token_ids": {ord("a"), 10}, "ignore_eos": True}, (" was a s", "LENGTH")),
+        ({"stop_token_ids": {ord("a"), 10}, "min_new_tokens": 5}, (" wBs a", "STOP")),  # tokens that end texts score 0
+        ({"stop_strings": {"as"}}, (" w", "STOP")),
+        ({"stop_strings": {"s a", "was"}, "include_stop_str_in_output": True}, (" was", "STOP")),
+    ]:
+        results = pipe.generate(["Once there"], max_new_tokens=8, **options)
+        assert (results.texts[0], results.finish_reasons[0].name) == expected, options
+        streamed: list[str] = []
+        assert pipe.generate("Once there", max_new_tokens=8, streamer=streamed.append, **options) == expected[0]
+        assert "".join(streamed) == expected[0]
+
+
+def test_drawn_texts_end_at_stop_strings(pipe):
+    options = {"num_return_sequences": 3, "do_sample": True, "top_k": 2, "rng_seed": 2, "stop_strings": {"a"}}
+    results = pipe.generate(["Once there"], max_new_tokens=6, echo=True, **options)
+    assert len(results.texts) == 3
+    assert all(text.startswith("Once there") for text in results.texts)
+    for text, reason in zip(results.texts, results.finish_reasons, strict=True):
+        rest = text.removeprefix("Once there")
+        assert "a" not in rest
+        assert (reason.name == "STOP") == (len(rest) < 6)
+
+
+def test_variables_of_templates(genai, folder):
+    tokenizer = genai.Tokenizer(folder)
+    template = "{% if tools %}{{ tools[0].name }}{% endif %}|{{ mood }}|{% if add_generation_prompt %}:{% endif %}"
+    tokenizer.chat_template = template
+    assert (tokenizer.chat_template, tokenizer.get_original_chat_template()) == (template, template)
+    history = genai.ChatHistory([{"role": "user", "content": "a"}])
+    assert tokenizer.apply_chat_template(history, False) == "||"
+    history.set_tools([{"name": "own"}])
+    history.set_extra_context({"mood": "calm"})
+    assert tokenizer.apply_chat_template(history, True) == "own|calm|:"
+    other = {"tools": [{"name": "other"}], "extra_context": {"mood": "glad"}}
+    assert tokenizer.apply_chat_template(history, False, **other) == "other|glad|"
+    with pytest.raises(RuntimeError):
+        tokenizer.apply_chat_template(history, False, chat_template="{{ nothing.of.this }}")
+    with pytest.raises(RuntimeError, match="Applied chat template resulted in an empty string"):
+        tokenizer.apply_chat_template(history, False, chat_template="{{ '' }}")
+
+
+def test_texts_are_encoded_by_keywords(genai, folder):
+    tokenizer = genai.Tokenizer(folder)
+    assert tokenizer.encode(prompt="abc").input_ids.data.tolist() == [[97, 98, 99]]
+    padded = tokenizer.encode(["abcd", "a"], max_length=3, pad_to_max_length=True)
+    assert padded.input_ids.get_shape()[0] == 2
+    for prompts in ([1, 2], [["a", 1]]):
+        with pytest.raises((TypeError, RuntimeError)):
+            tokenizer.encode(prompts)
+    with pytest.raises(RuntimeError):
+        tokenizer.encode(["a"], ["b"])
+
+
+def test_documents_that_are_set_before(genai, tmp_path):
+    pipe = genai.TextEmbeddingPipeline(make_embedding_folder(tmp_path), "CPU", batch_size=2, **F32)
+    pipe.start_embed_documents_async(["a", "b"])
+    np.testing.assert_allclose(pipe.wait_embed_documents(), pipe.embed_documents(["a", "b"]), atol=1e-6)
+    with pytest.raises(RuntimeError, match=r"should be equal to batch_size\(2\)"):
+        pipe.embed_documents(["a"])
+
+
+def test_enumerations_are_numbers(genai):
+    assert [int(status) for status in (genai.StreamingStatus.RUNNING, genai.StreamingStatus.CANCEL)] == [0, 2]
+    assert [10, 20, 30][genai.StopCriteria.NEVER.value] == 30
+
+
+def test_devices_are_texts(folder):
+    with pytest.raises(TypeError, match="device is 5; expected a str"):
+        own.draft_model(folder, 5)
+
+
+def test_times_of_speech_that_are_not_measured():
+    metrics = own.WhisperPerfMetrics()
+    names = ("features_extraction", "encode_inference", "decode_inference", "word_level_timestamps_processing")
+    assert {tuple(getattr(metrics, f"get_{name}_duration")()) for name in names} == {(-1, -1)}
+    for i, name in enumerate(names):
+        setattr(metrics.whisper_raw_metrics, f"{name}_durations", [1000 * (i + 1), 3000 * (i + 1)])
+    assert [tuple(getattr(metrics, f"get_{name}_duration")()) for name in names] == [(2, 1), (4, 2), (6, 3), (8, 4)]
+    results = own.WhisperDecodedResults(["a", "b"], [0.5, 1], "en", None, None, metrics)
+    assert str(results) == "0.500000: a\n1.000000: b"
+    assert own.WhisperDecodedResultChunk() == own.WhisperDecodedResultChunk(-1, -1, "")
+
+
 PROGRAM = """
 import sys
 from openvino import Tensor

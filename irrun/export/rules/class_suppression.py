@@ -170,7 +170,8 @@ def export_matrix_nms(site: Site) -> list[Value]:
     values, order = sort_rows(masked, limit)
     wide = expand(unsqueeze(boxes, [1]), concat([op("Shape", scores, result="i64"), constant([4])]))
     corners = op("GatherElements", wide, expand(unsqueeze(order, [3]), constant([1, 1, 1, 4])), axis=2)
-    overlaps = compute_overlaps(unsqueeze(corners, [3]), unsqueeze(corners, [2]), offset)  # [better, worse]
+    better, worse = unsqueeze(corners, [3]), unsqueeze(corners, [2])
+    overlaps = compute_overlaps(better, worse, offset, ignore_disjoint=True)
     size = op("Shape", values, result="i64", start=2)
     place = op("Range", constant(0), reshape(size, []), constant(1))
     is_better = unsqueeze(place, [1]) < unsqueeze(place, [0])

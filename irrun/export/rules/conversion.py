@@ -96,7 +96,7 @@ def export_promote(site: Site) -> tuple[Value, Value]:
 def convert(data: Value, target: ElementType) -> Value:
     """Convert a value, as OpenVINO's Convert does."""
     if data.type is target:
-        return op("Identity", data)
+        return data
     if data.type.kind == "string" or target.kind == "string":
         raise UnsupportedError(f"{data.type} cannot be converted to {target}")
     if target.kind == "boolean":

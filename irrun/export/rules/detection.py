@@ -279,7 +279,7 @@ def export_feature_extractor(site: Site) -> list[Value]:
         result = where(is_own, pooled, 0.0 if result is None else result)
     if result is None:
         raise UnsupportedError("there are no feature maps")
-    return [result, op("Identity", rois)][: max(1, len(site.types))]
+    return [result, rois][: max(1, len(site.types))]
 
 
 @exports("ExperimentalDetectronDetectionOutput-6", compute="only f32")

@@ -70,7 +70,7 @@ def _export_unary(operation: str, integers: str, site: Site) -> Value:
     if integers == "exact" or data.type.is_float:
         return op(operation, data)
     if integers == "floats":
-        return op("Identity", data)
+        return data
     if integers == "boolean":
         return cast(op(operation, cast(data, "boolean")), data.type)
     if integers == "limits":  # the results are 0 and the infinities
@@ -216,7 +216,7 @@ def export_round(site: Site) -> Value:
     """Export Round."""
     data = site[0]
     if not data.type.is_float:
-        return op("Identity", data)
+        return data
     if site.mode == "half_to_even":
         return op("Round", data)
     magnitude = op("Abs", data)

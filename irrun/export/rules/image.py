@@ -138,7 +138,7 @@ def _resize_statically(site: Site, data: Value, axes: Sequence[ResizeAxis]) -> V
             index = compute_nearest_index(axis, coordinates, site.nearest_mode)
             if not np.array_equal(index, np.arange(axis.size)):
                 data = gather(data, constant(index), axis.number)
-        return op("Identity", data) if data is site[0] else data
+        return data
     target = data.type
     if mode.endswith("_pillow"):
         for axis in reversed(axes):
@@ -148,7 +148,7 @@ def _resize_statically(site: Site, data: Value, axes: Sequence[ResizeAxis]) -> V
             product = _apply_taps(cast(data, "f32" if target.is_float and target.bits < 64 else "f64"), taps, axis)
             data = _round_result(product, target, is_rounded=True)
             data.shape = product.shape
-        return op("Identity", data) if data is site[0] else data
+        return data
     wide = cast(data, "f32") if target.name != "f64" else data
     antialias = site.antialias and any(axis.scale < 1 for axis in axes)
     for axis in axes:

@@ -26,7 +26,7 @@ from irrun.export.site import Site, exports
 @exports("Identity-16")
 def export_identity(site: Site) -> Value:
     """Export Identity."""
-    return op("Identity", site[0])
+    return site[0]
 
 
 @exports("Reshape-1")
@@ -39,7 +39,7 @@ def export_reshape(site: Site) -> Value:
 def export_squeeze(site: Site) -> Value:
     """Export Squeeze. Axes with a length other than 1 stay."""
     if site[0].rank == 0:
-        return op("Identity", site[0])
+        return site[0]
     if site.get(1) is None:
         return op("Squeeze", site[0])
     if site[1].read() is None or site[0].rank is None:
@@ -48,7 +48,7 @@ def export_squeeze(site: Site) -> Value:
     axes = [axis for axis in to_axes(site, 1, len(shape)) if shape[axis] in (1, None)]
     if not axes and site.read(1).size == 0:
         return op("Squeeze", site[0])
-    return squeeze(site[0], sorted(set(axes))) if axes else op("Identity", site[0])
+    return squeeze(site[0], sorted(set(axes))) if axes else site[0]
 
 
 @exports("Unsqueeze-1")
@@ -115,7 +115,7 @@ def export_split(site: Site) -> list[Value]:
     count, axis = int(site.num_splits), site.read_integers(1)[0]
     length = None if site[0].rank is None else site.get_shape(0)[axis]
     if count == 1:
-        return [op("Identity", site[0])]
+        return [site[0]]
     if length is None:
         return ops("Split", site[0], outputs=count, axis=axis, num_outputs=count)
     sizes = constant(np.full(count, length // count, np.int64))
@@ -133,7 +133,7 @@ def export_variadic_split(site: Site) -> list[Value]:
     known = site[2].read()
     count = len(site.types)
     if known is not None and known.size == 1:
-        return [op("Identity", site[0])]
+        return [site[0]]
     if known is None or (-1 in known and total is None):
         whole = gather(op("Shape", site[0], result="i64"), constant([axis]))
         rest = whole - (op("ReduceSum", lengths, keepdims=1) + 1)

@@ -45,7 +45,7 @@ def _export_reduction(operation: str, site: Site) -> Value:
     options: dict[str, Any] = {"keepdims": int(site.keep_dims), "noop_with_empty_axes": 1}
     known = axes.read()
     if data.rank == 0 or (known is not None and known.size == 0):
-        return op("Identity", data) if operation not in ("ReduceL1", "ReduceL2") else op("Abs", data)
+        return data if operation not in ("ReduceL1", "ReduceL2") else op("Abs", data)
     if known is not None:
         axes = constant(sorted({int(a) % data.rank if data.rank else int(a) for a in known}))
     elif data.rank is not None and site.get_rank(1) < 2 and site.outputs[:1] == [None]:
@@ -88,7 +88,7 @@ def export_cum_sum(site: Site) -> Value:
     """Export CumSum."""
     data, axis = site[0], site.get(1)
     if data.rank == 0:
-        return op("Identity", data) if not site.exclusive else data - data
+        return data if not site.exclusive else data - data
     position = constant(0) if axis is None else axis
     if position.rank != 0:
         position = reshape(position, [])

@@ -120,11 +120,11 @@ class _Cell:
             update = (1.0 - attention) * update
         return [(1.0 - update) * candidate + update * h]
 
-    def step_lstm(self, x: Value, h: Value, c: Value, order: str = "fico", couples: bool = False) -> list[Value]:
+    def step_lstm(self, x: Value, h: Value, c: Value, couples: bool) -> list[Value]:
         """Return the new hidden and cell state."""
         f, g, activate = self.functions
         total = self.project(x) + op("MatMul", h, self.r)
-        gate = {name: self.pick(total, i) for i, name in enumerate(order)}
+        gate = {name: self.pick(total, i) for i, name in enumerate("fico")}
         peepholes = None if self.peepholes is None else [
             slice_axis(self.peepholes, i * self.size, (i + 1) * self.size, 0) for i in range(3)
         ]  # fmt: skip
@@ -166,7 +166,7 @@ def export_lstm_cell(site: Site) -> list[Value]:
     """Export LSTMCell."""
     cell = _Cell(site, _get_weights(site, 3, 4), 4, ["sigmoid", "tanh", "tanh"])
     couples = bool(site.attributes.get("input_forget", False))
-    return cell.step_lstm(site[0], site[1], site[2], couples=couples)
+    return cell.step_lstm(site[0], site[1], site[2], couples)
 
 
 def _reorder(value: Value, order: Sequence[int], size: int, rank: int) -> Value:

@@ -109,7 +109,7 @@ def export_strided_slice(site: Site) -> Value:
         data = op("Squeeze", data, constant(removed))
     if inserted:
         data = op("Unsqueeze", data, constant(inserted))
-    return op("Identity", data) if data is site[0] else data
+    return data
 
 
 def _pick_entries(value: Value, positions: Sequence[int]) -> Value:
@@ -190,7 +190,7 @@ def _pad_symmetrically(site: Site, begin: Value, end: Value) -> Value:
         joined = concat([parts[0], data, parts[1]], axis)
         total = op("Shape", joined, result="i64", start=axis, end=axis + 1)
         data = slice_axis(joined, op("Max", -before, constant(0)), total + op("Min", after, constant(0)), axis)
-    return op("Identity", data) if data is site[0] else data
+    return data
 
 
 @exports("Reverse-1")
@@ -210,7 +210,7 @@ def export_reverse(site: Site) -> Value:
     else:
         axes = to_axes(site, 1, rank)
     if not axes:
-        return op("Identity", site[0])
+        return site[0]
     count = len(axes)
     return op(
         "Slice", site[0], constant([LAST] * count), constant([FIRST] * count), constant(axes), constant([-1] * count)
@@ -229,7 +229,7 @@ def export_roll(site: Site) -> Value:
         split = length - op("Mod", shift, op("Max", length, constant(1)))
         data = concat([slice_axis(data, split, LAST, axis), slice_axis(data, 0, split, axis)], axis)
         data.shape = site[0].shape
-    return op("Identity", data) if data is site[0] else data
+    return data
 
 
 @exports("ReverseSequence-1")

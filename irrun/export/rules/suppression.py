@@ -46,8 +46,15 @@ def read_scalar(site: Site, position: int, kind: str, default: float) -> Value:
     return cast(reshape(value, []), kind)
 
 
-def compute_overlaps(a: Value, b: Value, offset: float = 0.0) -> Value:
-    """Return intersection over union of boxes [..., 4] (corners), with broadcasting; 0 for boxes without area."""
+def compute_overlaps(a: Value, b: Value, offset: float = 0.0, *, ignore_disjoint: bool = False) -> Value:
+    """Return intersection over union of boxes [..., 4] (corners), with broadcasting; 0 for boxes without area.
+
+    Args:
+        a: Boxes.
+        b: Boxes.
+        offset: Added to each side.
+        ignore_disjoint: Whether disjoint boxes have no intersection even if `offset` would produce one.
+    """
 
     def split(boxes: Value) -> list[Value]:
         return [gather(boxes, constant(i), -1) for i in range(4)]
@@ -55,9 +62,10 @@ def compute_overlaps(a: Value, b: Value, offset: float = 0.0) -> Value:
     x1, y1, x2, y2 = split(a)
     u1, v1, u2, v2 = split(b)
     zero = scalar_like(a, 0.0)
-    width = op("Max", op("Min", x2, u2) - op("Max", x1, u1) + offset, zero)
-    height = op("Max", op("Min", y2, v2) - op("Max", y1, v1) + offset, zero)
-    intersection = width * height
+    width, height = op("Min", x2, u2) - op("Max", x1, u1), op("Min", y2, v2) - op("Max", y1, v1)
+    intersection = op("Max", width + offset, zero) * op("Max", height + offset, zero)
+    if ignore_disjoint:
+        intersection = where((width < 0.0) | (height < 0.0), 0.0, intersection)
     first, second = (x2 - x1 + offset) * (y2 - y1 + offset), (u2 - u1 + offset) * (v2 - v1 + offset)
     union = first + second - intersection
     is_valid = (first > 0.0) & (second > 0.0)
