@@ -78,7 +78,9 @@ def make_iterator(slices, stacks, *, shape=None, part=(2, 1, 2)):
 )
 def test_slices_of_iterators(slices, stacks, part, tmp_path):
     nodes = check(make_iterator(slices, stacks, part=part), tmp_path, X)
-    assert "Loop" in [node.op_type for node in nodes]
+    (loop,) = (node for node in nodes if node.op_type == "Loop")
+    state = loop.attribute[0].g.input[2].type.tensor_type
+    assert [d.dim_value for d in state.shape.dim] == list(part)
 
 
 def test_slices_of_dynamic_lengths(tmp_path):
@@ -171,6 +173,10 @@ def test_branches_of_other_shapes(shapes, chosen, tmp_path):
     (found,) = run_exported(tmp_path / "model.onnx", [np.array(chosen), *values])
     expected = values[0] * 2 if chosen else values[1] * 3
     assert found.ravel().tolist() == expected.ravel().tolist()
+    (output,) = onnx.load(str(tmp_path / "model.onnx")).graph.output
+    kind = output.type.tensor_type
+    assert not kind.HasField("shape") or len(kind.shape.dim) == found.ndim
+    assert kind.HasField("shape") == (len(shapes[0]) == len(shapes[1]) or max(map(len, shapes)) < 2)
     assert found.ndim == max(expected.ndim, int(max(map(len, shapes)) > 0))  # a scalar beside a tensor gets an axis
 
 

@@ -363,7 +363,7 @@ def test_resized_images_that_are_padded_and_smoothed(mode, tmp_path):
         check(tmp_path, "Interpolate", "opset11", data, [IMAGE, integers(1, 2, 3, 6)], constants=[1], rtol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", ["u1", "i1", "i4"])
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i4", "i8"])
 @pytest.mark.parametrize("mode", ["linear", "linear_onnx", "cubic"])
 def test_resized_integers(mode, dtype, tmp_path):
     image = np.random.default_rng(0).integers(0, 127, (1, 1, 4, 4)).astype(dtype)

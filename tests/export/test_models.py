@@ -132,6 +132,25 @@ def test_variables_that_are_read_twice(tmp_path):
             np.testing.assert_array_equal(product, request.infer({"x": x})["product"])
 
 
+@pytest.mark.parametrize(("declared", "expected"), [("?,2", ["total_dim_0", 2]), ("1,2", [1, 2])])
+def test_shapes_of_variables(declared, expected, tmp_path):
+    data = f'variable_id="total" variable_type="f32" variable_shape="{declared}"'
+    layers = [
+        layer(0, "Const", data='element_type="f32" shape="1,2" offset="0" size="8"', outputs=[port(0, (1, 2), "FP32")]),
+        layer(1, "ReadValue", "opset6", data, [port(0)], [port(1, (), "FP32")]),
+        layer(2, "Assign", "opset6", 'variable_id="total"', [port(0)], [port(1, (), "FP32")]),
+        layer(3, "Relu", inputs=[port(0)], outputs=[port(1, (), "FP32")]),
+        layer(4, "Result", inputs=[port(0)]),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0), (1, 1, 3, 0), (3, 1, 4, 0)]), np.float32([1, -2]))
+    irrun.export_onnx(path, tmp_path / "model.onnx")
+    exported = onnx.load(str(tmp_path / "model.onnx")).graph
+    (state,) = exported.input
+    assert [d.dim_param or d.dim_value for d in state.type.tensor_type.shape.dim] == expected
+    session = ort.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    assert [value.tolist() for value in session.run(None, {})] == [[[1, 0]], [[1, -2]]]
+
+
 def fold(folder, type, version, data, arrays, *, kind="f32"):
     """Export a layer of constants, and return the types of the nodes that remain."""
     layers, edges, weights = [], [], b""

@@ -27,6 +27,23 @@ def test_texts_that_are_gathered_from_batches(tmp_path):
     check(tmp_path, "Gather", "opset8", 'batch_dims="1"', values, constants=[2])
 
 
+def test_rows_out_of_range_are_zero(tmp_path):
+    values = [make(2, 3, 2), np.array([[-3, 2, 3], [-4, 0, -1]]), np.array(1)]
+    check(tmp_path, "Gather", "opset8", 'batch_dims="1"', values, constants=[2])
+    check(tmp_path, "Gather", "opset8", 'batch_dims="1"', values, constants=[2], dynamic=True)
+
+
+@pytest.mark.parametrize("size", [-1, 3, 4, 5, 8])
+@pytest.mark.parametrize("axes", [[0], [1], [-1]])
+def test_sizes_of_transforms(axes, size, tmp_path):
+    sizes = [np.array(axes), np.array([size])]
+    for type in ("DFT", "IDFT", "RDFT", "IRDFT"):
+        version = "opset7" if type in ("DFT", "IDFT") else "opset9"
+        x = make(4, 5) if type == "RDFT" else make(4, 5, 2)
+        check(tmp_path, type, version, "", [x, *sizes], constants=[1, 2], rtol=1e-4)
+        check(tmp_path, type, version, "", [x, sizes[0]], constants=[1], rtol=1e-4)
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, -2])
 @pytest.mark.parametrize("shape", [(), (2,), (1, 2)])
 def test_slices_that_are_replaced(shape, axis, tmp_path):
@@ -142,11 +159,11 @@ def test_soft_suppression(threshold, sigma, encoding, tmp_path):
     check(tmp_path, "NonMaxSuppression", "opset9", data, values, constants=[2, 3, 4, 5], outputs=3, rtol=1e-4)
 
 
-@pytest.mark.parametrize("clockwise", ["true", "false"])
-def test_rotated_boxes(clockwise, tmp_path):
+@pytest.mark.parametrize(("clockwise", "place"), [("true", 0), ("false", 3000)])
+def test_rotated_boxes(clockwise, place, tmp_path):
     rng = np.random.default_rng(3)
-    boxes = np.concatenate([rng.uniform(0, 3, (1, 6, 2)), rng.uniform(1, 3, (1, 6, 2)), rng.uniform(-1, 1, (1, 6, 1))],
-                           axis=2).astype(np.float32)  # fmt: skip
+    parts = [rng.uniform(0, 3, (1, 6, 2)) + place, rng.uniform(1, 3, (1, 6, 2)), rng.uniform(-1, 1, (1, 6, 1))]
+    boxes = np.concatenate(parts, axis=2).astype(np.float32)
     scores = (rng.permutation(12).reshape(1, 2, 6) / 12).astype(np.float32)
     numbers = [np.array(4), np.array(0.2, np.float32), np.array(0.1, np.float32)]
     data = f'clockwise="{clockwise}" sort_result_descending="true" output_type="i64"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -108,6 +109,16 @@ def test_results_of_quantized_models_are_uncertain_by_levels(error, tmp_path, mo
     )
     (result,) = verify_export(model, tmp_path / "model.onnx")
     assert (result.maximum, result.uncertainty, result.differs) == (0.01 * error, 0.01, error > 2)
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_missing_packages_are_named(package, tmp_path, monkeypatch):
+    model = irrun.read_model(write(tmp_path, chain("Relu")))
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    monkeypatch.setitem(sys.modules, package, None)
+    run = irrun.export_onnx if package == "onnx" else verify_export
+    with pytest.raises(irrun.InputError, match=rf"requires {package}: pip install '?(irrun\[)?{package}"):
+        run(model, tmp_path / "model.onnx")
 
 
 def test_files_that_cannot_be_written_are_reported(tmp_path):

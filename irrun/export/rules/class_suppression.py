@@ -213,7 +213,6 @@ def export_multiclass_nms(site: Site) -> list[Value]:
     kind = site[0].type
     site.assume_rank(0, 3)
     site.assume_rank(1, 3 if site.get(2) is None else 2)
-    site.assume_rank(2, 1)
     boxes, scores = cast(site[0], "f32"), cast(site[1], "f32")
     is_shared = site.get_rank(1) == 3
     offset = 0.0 if site.normalized else 1.0

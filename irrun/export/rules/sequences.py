@@ -220,11 +220,10 @@ def _export_sequence(site: Site, operation: str, gates: int, defaults: Sequence[
         attributes["activation_beta"] = [f[2] for f in functions if f[0] == "HardSigmoid"] * directions
     extra_inputs: list[Value | None] = list(states)
     if peepholes is not None:
-        if is_lstm and peepholes.rank == 2:
-            peepholes = _reorder(peepholes, [0, 2, 0] if couples else [1, 2, 0], size, 2)
-            extra_inputs.append(peepholes * signs[: 3 * size] if couples else peepholes)
-        else:
+        if peepholes.rank != 2:
             raise UnsupportedError("peepholes of an unsupported rank")
+        peepholes = _reorder(peepholes, [0, 2, 0] if couples else [1, 2, 0], size, 2)
+        extra_inputs.append(peepholes * signs[: 3 * size] if couples else peepholes)
     if couples:
         attributes["input_forget"] = 1
     y, *last = ops(operation, x, w, r, b, lengths, *extra_inputs, outputs=count - 1, **attributes)
