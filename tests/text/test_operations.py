@@ -353,6 +353,50 @@ def test_the_length_of_padded_rows_is_checked(size):
         run("RaggedToDense", rows, rows, i32(1), np.array(size, np.int32), np.array(0, np.int32))
 
 
+F32 = np.zeros(1, np.float32)
+LISTS = [i32(0, 1), i32(1, 2), i32(5, 6)]
+
+
+@pytest.mark.parametrize(
+    ("operation", "inputs", "message"),
+    [
+        (
+            "RaggedToDense",
+            [i32(0), i32(1), np.array(7, np.int32), i32(3), i32(0)],
+            "expected one int32 for rows of data",
+        ),
+        ("RaggedToDense", [*LISTS, i32(3), i32(0, 0)], r"the padding is int32 \[2\], expected one int32"),
+        ("RaggedToDense", [*LISTS, i32(3), F32], r"the padding is float32 \[1\], expected one int32"),
+        ("CombineSegments", LISTS, "found 3 inputs, expected three per ragged tensor and a number for each"),
+        ("CombineSegments", [*LISTS, i32(0), i32(0)], "found 5 inputs, expected three per ragged tensor"),
+        ("CombineSegments", [*LISTS, i32(0, 1)], "found 4 inputs, expected three per ragged tensor"),
+        ("CombineSegments", [i32(0), i32(1), i32(1, 2).reshape(2, 1), i32(0)], r"elements are int32 \[2, 1\]"),
+        ("CombineSegments", [*LISTS, *LISTS[:2], np.zeros(2, np.int64), i32(0, 1)], r"elements are int64 \[2\]"),
+        ("RaggedToRagged", [i32(-1, 0), i32(4)], "the rows of elements are negative or not in ascending order"),
+        ("RaggedToRagged", [i32(1, 0), i32(4)], "the rows of elements are negative or not in ascending order"),
+        ("CharsMapNormalization", to_strings("a"), "found 3 inputs, expected up to 5"),
+        ("CharsMapNormalization", [*to_strings("a"), *[to_u8("x")] * 3], "found 6 inputs, expected up to 5"),
+        ("ContribStringJoin", [*to_strings("a"), to_u8("x"), i32(0, 0)], "axis"),
+        ("ContribStringJoin", [*to_strings("a"), to_u8("x"), F32], "axis"),
+    ],
+)
+def test_inputs_that_are_wrong_in_one_respect_are_refused(operation, inputs, message):
+    with pytest.raises(InputError, match=message):
+        run(operation, *inputs)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "found"),
+    [
+        ({"encoding": "utf-16"}, "encoding is 'utf-16' and lower True"),
+        ({"lower": False}, "encoding is 'utf-8' and lower False"),
+    ],
+)
+def test_case_is_folded_to_lower_case_of_utf8(attributes, found):
+    with pytest.raises(InputError, match=f"{found}, expected utf-8 with lower case, or none"):
+        run("CaseFold", *to_strings("A"), **attributes)
+
+
 def test_rows_out_of_range_are_refused():
     with pytest.raises(InputError, match=r"row 1 is the range \[1, 9\), expected one within 2 elements"):
         run("CombineSegments", i32(0, 1), i32(1, 9), i32(5, 6), i32(0))
