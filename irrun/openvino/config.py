@@ -202,7 +202,7 @@ def parse_device(name: str, *, is_plugin: bool = False) -> str:
         excluded = [part[1:].partition(".")[0] for part in names if part.startswith("-")]
         devices = [part for part in names if not part.startswith("-")]
         allowed = [d for d in devices if parse_device(d)] if device != "AUTO" else devices
-        if (any(d.partition(".")[0] == "CPU" for d in allowed) if devices else "CPU" not in excluded) or not names:
+        if any(d.partition(".")[0] == "CPU" for d in allowed) if devices else "CPU" not in excluded:
             return device if is_plugin else "AUTO"
         if not devices:
             raise RuntimeError(f'Device with "{name}" name excludes "CPU", the only device of irrun')

@@ -422,3 +422,36 @@ def test_ranks_above_a_number():
     shapes = ([2], [2, 3], [2, 3, 4], [-1, -1, -1], ov.PartialShape.dynamic())
     found = [passes.Matcher(pattern, "t").match(ops.parameter(shape)) for shape in shapes]
     assert found == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("ALLOW_AUTO_BATCHING", True),
+        ("AUTO_BATCH_TIMEOUT", 1000),
+        ("CACHE_ENCRYPTION_CALLBACKS", None),
+        ("CACHE_MODE", ov.properties.CacheMode.OPTIMIZE_SPEED),
+        ("COMPILATION_NUM_THREADS", CPUS),
+        ("ENABLE_HYPER_THREADING", True),
+        ("ENABLE_MMAP", True),
+        ("ENABLE_WEIGHTLESS", False),
+        ("FORCE_TBB_TERMINATE", False),
+        ("INFERENCE_NUM_THREADS", 0),
+        ("INFERENCE_PRECISION_HINT", ov.Type.f32),
+        ("KEY_CACHE_PRECISION", ov.Type.f32),
+        ("KV_CACHE_PRECISION", ov.Type.f32),
+        ("VALUE_CACHE_PRECISION", ov.Type.f32),
+        ("LOG_LEVEL", ov.properties.log.Level.NO),
+        ("SCHEDULE_POLICY", "DEVICE_PRIORITY"),
+        ("TBB_PARTITIONER", "NONE"),
+    ],
+)
+def test_defaults_of_properties(name, default):
+    value = Config(device="AUTO").get(name)
+    assert (value, type(value)) == (default, type(default))
+
+
+@pytest.mark.parametrize("name", ["", "missing"])
+def test_devices_without_names_are_refused(name):
+    with pytest.raises(RuntimeError, match="is not registered in the OpenVINO Runtime"):
+        parse_device(name)
