@@ -142,3 +142,37 @@ def test_shapes_that_a_cell_does_not_support_are_refused_when_they_are_prepared(
     for X, state in (((BATCH, TIME, SIZE + 1), HIDDEN), ((BATCH, TIME, SIZE), HIDDEN + 1)):
         with pytest.raises(NoKernelError, match="do not match"):
             kernel.prepare([X, (BATCH, 1, state), lengths])
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_scores_scale_the_update_gates_of_each_step(direction):
+    for type_name in ("AUGRUSequence", "AUGRUCell", "Squeeze", "Unsqueeze"):
+        load_kernels(type_name)
+    operation = find("AUGRUSequence", "ie_internal_opset")
+    assert operation is not None
+    random = np.random.default_rng(0)
+    rows = 3 * HIDDEN
+    weights = [(random.normal(size=(1, rows, *own)) / 3).astype(F32) for own in ((SIZE,), (HIDDEN,), ())]
+    attributes = operation.bind({"hidden_size": str(HIDDEN)}) | {"direction": direction}
+    constants = (None, None, None, *weights, None)
+    site = CallSite(operation, attributes, constants, (False,) * 7, 2)
+    X, H, lengths = make_inputs("GRU", 1)
+    scores = random.uniform(size=(BATCH, TIME, 1)).astype(F32)
+    own = {key: value for key, value in attributes.items() if key != "direction"}
+    if direction == "forward":
+        expected = operation.kernel(X, H, lengths, *weights, scores, **own)
+    else:  # the operation itself only runs forward
+        outputs, last = operation.kernel(X[:, ::-1], H, lengths, *weights, scores[:, ::-1], **own)
+        expected = outputs[:, :, ::-1], last
+    kernel = CellSequenceKernel(site)
+    kernel.prepare([X.shape, H.shape, lengths.shape, scores.shape])
+    for value, plain in zip(kernel(X, H, lengths, scores), expected, strict=True):
+        np.testing.assert_allclose(value, plain, rtol=1e-5, atol=2e-6)
+
+
+def test_gates_of_scored_units_have_bounds():
+    load_kernels("AUGRUSequence")
+    operation = find("AUGRUSequence", "ie_internal_opset")
+    site = CallSite(operation, {"hidden_size": HIDDEN, "activations": ["relu", "tanh"]}, (None,) * 7, (False,) * 7, 2)
+    with pytest.raises(NoKernelError, match="the gates have no bounds"):
+        CellSequenceKernel(site)

@@ -65,3 +65,13 @@ def test_other_windows_are_refused(shape, attributes, reason):
     pool = MaxPoolKernel({**attributes, "pads_begin": pads, "pads_end": pads})
     with pytest.raises(NoKernelError, match=reason):
         pool(np.zeros(shape, np.float32))
+
+
+def test_windows_of_a_limited_number_of_shapes_are_kept():
+    from irrun.fast.jit.bindings import make_layout
+    from irrun.fast.jit.pooling import MaxPoolKernel
+
+    kernel = MaxPoolKernel({"kernel": [1, 1], "strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]})
+    for count in range(1, 66):
+        kernel.bind([make_layout((1, 1, 1, count))])
+        assert len(kernel._windows) == len(kernel._tasks) == (count if count <= 64 else 1)

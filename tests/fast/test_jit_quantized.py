@@ -9,7 +9,7 @@ import pytest
 from openvino_modules import import_builder
 
 import irrun
-from fast.harness import list_sequences, run_single_instructions, run_with_threads
+from fast.harness import list_sequences, run_single_instructions, run_with_threads, use_lanes
 from irrun.fast.errors import NoKernelError
 from irrun.ops.convolution.forward import group_convolution_1
 from irrun.ops.quantization import fake_quantize_1
@@ -147,6 +147,15 @@ def test_sums_are_exact(seed, form, monkeypatch):
     sums = group_convolution_1(values, filters.astype(np.float64), **attributes)
     # Powers of 2 do not round.
     np.testing.assert_array_equal(result, (sums * scales.reshape(-1, 1, 1)).astype(F32))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 6])
+@pytest.mark.parametrize("lanes", [4, 8])
+def test_sums_with_narrower_vectors_are_exact(lanes, seed, monkeypatch):
+    from irrun.fast.jit.dot_products import use_form
+
+    with use_lanes(lanes), use_form("portable"):
+        test_sums_are_exact(seed, "portable", monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(20))
