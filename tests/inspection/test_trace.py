@@ -266,6 +266,20 @@ def test_invalid_value_is_refused_when_it_is_read(tmp_path, arguments, message):
     np.testing.assert_array_equal(trace["layer1"], np.maximum(X, 0))
 
 
+@pytest.mark.parametrize(("array", "is_read"), [(["a"], True), ([1.0], False), ([""], True), ([b"a"], False)])
+def test_values_of_strings_are_texts(array, is_read, tmp_path):
+    path = tmp_path / "run.trace"
+    record(write(tmp_path, chain("Relu")), X, path).close()
+    value = np.array(array)
+    rewrite(path, change=set_value(type="string", shape=[1]), members={"values/0.npy": save(value)})
+    trace = Trace.open(path)
+    if is_read:
+        assert trace["x"].tolist() == array
+    else:
+        with pytest.raises(irrun.InputError, match=f"expected the type string for 'x', found {value.dtype}"):
+            trace["x"]
+
+
 def test_other_files_are_refused(tmp_path):
     with pytest.raises(irrun.InputError, match="does not exist"):
         Trace.open(tmp_path / "missing.trace")

@@ -90,6 +90,15 @@ def test_parts_that_do_not_exist_are_reported(inputs, outputs, message):
         extract(make_model(), inputs, outputs)
 
 
+def test_layers_of_parts_follow_their_sources():
+    model = make_model()
+    model.graph.layers.reverse()
+    for part in (extract(model, "b", "c"), extract(model, (), ["e", "b"])):
+        order = {current.id: i for i, current in enumerate(part.graph.layers)}
+        assert part.graph.edges
+        assert all(order[edge.from_layer] < order[edge.to_layer] for edge in part.graph.edges)
+
+
 def test_part_between_ports_ignores_cuts_that_are_not_reached():
     part = extract_between(make_model(), {(9, 0): "y", (4, 0): "x", (1, 1): "z"}, [((2, 2), "out"), ((4, 0), "in")])
     assert describe(part) == [

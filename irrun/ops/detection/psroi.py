@@ -226,7 +226,7 @@ def deformable_psroi_pooling_1(
     for part in split_regions(len(rois), channels.size * spatial_bins_x * spatial_bins_y):
         x, y = xs[part], ys[part]
         is_inside = (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)
-        values = _interpolate(data, planes[part], np.clip(y, 0, height - 1), np.clip(x, 0, width - 1))
+        values = _interpolate(data, planes[part], y, x)  # with the nearest pixels outside of the image
         sums = np.where(is_inside, values, 0).sum(axis=(-2, -1))
         counts = np.broadcast_to(is_inside, values.shape).sum(axis=(-2, -1)).astype(data.dtype)
         result[part] = np.where(counts > 0, sums / counts, 0)
