@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from irrun.element_types import ELEMENT_TYPES
+from irrun.errors import InputError
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit import compiler
 from irrun.fast.jit.attention import AttentionKernel
@@ -50,6 +51,7 @@ from irrun.fast.jit.sites import create_kernel
 from irrun.fast.jit.transposition import MIN_MATRIX_SIZE
 from irrun.fast.jit.variable_products import MAX_ITEMS, MAX_PACKED_SIZE, MIN_ROWS, describe_products
 from irrun.fast.specialization import CallSite
+from irrun.limits import limit_allocations
 from irrun.ops._support.autoload import load_kernels
 from irrun.ops._support.registry import find
 from irrun.ops.detection.detection_output import DetectionSettings
@@ -221,6 +223,19 @@ def test_first_runs_with_declared_shapes_compile_nothing(own_kernel_cache, monke
     made.clear()
     kernel(*inputs)
     assert made in ([], [["run_jobs", "serve"]])  # the threads start when they have work
+
+
+#: Kernels whose results may be larger than their inputs.
+GROWING = ("convolution", "pooling", "product", "transposed product", "variable product", "attention", "projection")
+
+
+@pytest.mark.parametrize(("name", "inputs", "shape"), [case for case in ACCEPTED if case[0] in GROWING])
+def test_results_are_checked_before_they_are_allocated(kernels, name, inputs, shape):
+    size = 4 * int(np.prod(shape))
+    with limit_allocations(size):
+        kernels[name](*inputs)
+    with limit_allocations(size - 1), pytest.raises(InputError, match="would take"):
+        kernels[name](*inputs)
 
 
 @pytest.mark.parametrize(("name", "inputs", "reason"), REFUSED)

@@ -22,7 +22,7 @@ from irrun.fast.errors import NoKernelError
 from irrun.fast.matrix import make_product_kernel
 from irrun.fast.specialization import CallSite
 from irrun.runtime.executor import Executor, RequestState
-from irrun.threads import use_threads
+from irrun.threads import PART_MULTIPLE, use_threads
 
 F32 = np.float32
 
@@ -208,3 +208,21 @@ def test_small_weights_are_copied_in_the_order_of_products(size, is_copied):
     assert prepared.flags.c_contiguous == is_copied
     assert np.shares_memory(prepared, weights) != is_copied
     np.testing.assert_array_equal(prepared, weights.T)
+
+
+@pytest.mark.parametrize(("columns", "parts"), [(64, 1), (1000, 1), (1000, 3), (1000, 7)])
+def test_parts_of_products_from_the_left_have_columns_of_their_own(monkeypatch, columns, parts):
+    sections = []
+
+    def record(section):
+        sections.append(section.shape)
+        return section
+
+    monkeypatch.setattr(matrix, "copy_unaligned", record)
+    monkeypatch.setattr(matrix, "count_parts", lambda rows, size: parts)
+    weights, rows = make_floats((columns, 9), 1), make_floats((4, 9), 2)
+    result = matrix._multiply_from_left(weights, rows)
+    np.testing.assert_allclose(result, rows @ weights.T, rtol=1e-5, atol=1e-5)
+    assert sum(count for count, _ in sections) == columns
+    assert min(parts, 2) <= len(sections) <= parts
+    assert all(count % PART_MULTIPLE == 0 for count, _ in sections[:-1])
