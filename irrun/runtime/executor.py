@@ -14,6 +14,7 @@ import numpy as np
 from irrun.activity import Step
 from irrun.deadlines import Deadline
 from irrun.errors import ExecutionError, InputError, TimeLimitError
+from irrun.fast.errors import ChangingShapesError
 from irrun.ir.graph import Layer
 from irrun.limits import MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
@@ -145,30 +146,41 @@ class Executor:
         self._iteration = 0
         self._trip_count: int | None = None
         is_measured = state.instrument is not None
-        self._instructions = program.instructions if is_measured or program.sequences is None else program.sequences
-        self._steps: list[_Step] = [
-            (
-                self._bind_kernel(i),
-                _make_getter(i.inputs),
-                i.outputs,
-                i.frees,
-                i,
-                create_guard(program, i, state.memory),
-            )
-            for i in self._instructions
-        ]
+        self._prepare(program.instructions if is_measured or program.sequences is None else program.sequences)
+        #: Joined instructions whose members run one by one from the next run on.
+        self._separated: list[Instruction] = []
         self._checks_memory = False
-        self._counted_size = state.memory.get_counted_size(len(self._steps))
         self._computed_slots = [slot for slot, value in enumerate(program.initial) if value is None and slot != ABSENT]
-        self._invariant_steps = self._steps[: program.invariant_count]
-        self._variant_steps = self._steps[program.invariant_count :]
         self._invariant_values: list[Any] = program.initial
         self._parameters = tuple(program.parameters)
         self._get_results = _make_getter(program.results)
+
+    def _prepare(self, instructions: Sequence[Instruction]) -> None:
+        """Make the steps that run instructions."""
+        program, memory = self._program, self._state.memory
+        self._instructions = instructions
+        self._steps: list[_Step] = [
+            (self._bind_kernel(i), _make_getter(i.inputs), i.outputs, i.frees, i, create_guard(program, i, memory))
+            for i in instructions
+        ]
+        self._counted_size = memory.get_counted_size(len(self._steps))
+        self._invariant_steps = self._steps[: program.invariant_count]
+        self._variant_steps = self._steps[program.invariant_count :]
         #: The positions of the first and after the last of the current steps, and their iterator: displays in other
         #: threads read the number of remaining steps from it.
         self._place: tuple[int, int, Iterator[_Step]] = 0, len(self._steps), iter(self._steps)
         self._layer_counts: list[int] = []
+
+    def _separate(self) -> None:
+        """Run the members of joined instructions one by one from now on."""
+        self._prepare(
+            [
+                part
+                for instruction in self._instructions
+                for part in (instruction.plain if instruction in self._separated else (instruction,))
+            ]
+        )
+        self._separated = []
 
     def run(self, arguments: Sequence[Array | None], iteration: int = 0) -> list[Array]:
         """Run the program.
@@ -185,6 +197,8 @@ class Executor:
             IrrunError: A kernel failed. The error names the layer.
         """
         self._iteration = iteration
+        if self._separated:
+            self._separate()
         values: list[Any] = (self._invariant_values if iteration else self._program.initial).copy()
         for slot, argument in zip(self._parameters, arguments, strict=True):
             values[slot] = argument
@@ -299,7 +313,10 @@ class Executor:
             except Exception as error:
                 if not instruction.plain or isinstance(error, (MemoryLimitError, TimeLimitError)):
                     self._raise_located(error, instruction, values)
-                self._state.count_fallback(instruction, error)
+                if not isinstance(error, ChangingShapesError):
+                    self._state.count_fallback(instruction, error)
+                elif error.is_lasting:
+                    self._separated.append(instruction)
                 self._run_plain(instruction, values)
 
     def _add_checks(self, steps: Iterator[_Step]) -> Iterator[_Step]:

@@ -10,7 +10,7 @@ import irrun
 from fast.harness import list_sequences, run_single_instructions
 from irrun.activity import find_step
 from irrun.errors import InputError
-from irrun.fast.jit.sequences import SequenceKernel
+from irrun.fast.jit.sequences import MAX_MISSES, MAX_PLANS, SequenceKernel
 from irrun.inspection.instruments import KernelTimer
 
 ov = import_builder()
@@ -210,6 +210,34 @@ def test_shapes_that_change_all_the_time_have_no_plans(tmp_path):
     assert len(kernel._plans) == 4
     check(compiled, draw((1, 8, 19, 12)))
     assert (1, 8, 19, 12) in {layout.shape for layouts in kernel._plans for layout in layouts}
+
+
+@pytest.mark.falls_back
+def test_members_are_separated_where_shapes_change_in_many_runs(tmp_path):
+    data = o.parameter([1, 8, -1, 12], F32)
+    compiled = compile_results(tmp_path, [data], convolve(convolve(data, 8), 8, 3), convolve(data, 4, 5))
+    request = compiled.create_infer_request()
+    (kernel,) = list_sequences(compiled)
+    calls = []
+
+    def run(size):
+        """Run the request, and return whether the sequence was called."""
+        calls.clear()
+        inputs = [draw((1, 8, size, 12))]
+        for actual, expected in zip(
+            request.infer(inputs).to_tuple(), run_single_instructions(compiled, inputs), strict=True
+        ):
+            np.testing.assert_array_equal(actual, expected)
+        return bool(calls)
+
+    find_plan = kernel._find_plan
+    kernel._find_plan = lambda layouts: (calls.append(1), find_plan(layouts))[1]
+    assert all(run(size) for size in range(3, 3 + MAX_PLANS + MAX_MISSES + 1))
+    assert not run(30)
+    assert not run(30)
+    assert not request.fallbacks
+    assert compiled.create_infer_request().infer([draw((1, 8, 3, 12))]).to_tuple()[0].shape == (1, 8, 3, 12)
+    assert calls  # other requests try again
 
 
 def test_long_sequences_are_divided(tmp_path, monkeypatch):

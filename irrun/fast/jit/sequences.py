@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.fast.errors import REFUSALS, NoKernelError
+from irrun.fast.errors import REFUSALS, ChangingShapesError, NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import Layout, get_layout, get_strides
 from irrun.fast.jit.elementwise import make_contiguous
@@ -30,6 +30,8 @@ F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 
 #: Maximum number of combinations of shapes for which a sequence keeps its plan.
 MAX_PLANS = 4
+#: Maximum number of consecutive runs with changed shapes after which the members stay joined.
+MAX_MISSES = 8
 
 
 class SequenceKernel:
@@ -61,6 +63,8 @@ class SequenceKernel:
         self._single: list[SequenceKernel] | None = None
         #: The last layouts without a plan.
         self._latest: tuple[Layout, ...] = ()
+        #: The number of runs without a plan since the last run with one.
+        self._misses = 0
 
     def __call__(self, *inputs: Array) -> Array | tuple[Array, ...]:
         """Compute the outputs.
@@ -69,6 +73,7 @@ class SequenceKernel:
 
         Raises:
             NoKernelError: The kernels of the members do not support these inputs.
+            ChangingShapesError: The shapes change in every run.
             InputError: There is not enough memory for a member.
         """
         if [x.dtype for x in inputs] != self._input_types:
@@ -78,7 +83,7 @@ class SequenceKernel:
         layouts = tuple([get_layout(x) for x in inputs])
         plan = self._find_plan(layouts)
         if plan is None:
-            raise NoKernelError("expected shapes that all members support, and that do not change in every run")
+            raise NoKernelError("expected shapes that all members support")
         with collect_values() as values:
             try:
                 required = plan.arena_size + F32.itemsize * sum(map(math.prod, plan.results))
@@ -131,17 +136,22 @@ class SequenceKernel:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _find_plan(self, layouts: tuple[Layout, ...]) -> Plan | None:
-        """Return the plan for inputs of some layouts, or None if none exists or making one would not pay off.
+        """Return the plan for inputs of some layouts, or None if no plan exists.
 
         Making a plan takes longer than running single instructions. After several plans, further plans are only made
         for layouts that occur twice in a row, which excludes growing values.
+
+        Raises:
+            ChangingShapesError: Making a plan would not pay off.
         """
         plans = self._plans  # other threads may replace it
         if layouts in plans:
+            self._misses = 0
             return plans[layouts]
         is_repeated, self._latest = layouts == self._latest, layouts
         if self._plan_count >= MAX_PLANS and not is_repeated:
-            return None
+            self._misses += 1
+            raise ChangingShapesError(is_lasting=self._misses > MAX_MISSES)
         self._plan_count += 1
         plan = self._make_plan(layouts)
         self._plans = {**(plans if len(plans) < MAX_PLANS else {}), layouts: plan}
