@@ -218,6 +218,7 @@ def main(args: list[str] | None = None) -> None:
     Args:
         args: The arguments; by default `sys.argv`.
     """
+    _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may not be encodable in the terminal's encoding
@@ -232,13 +233,19 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(code)
 
 
+def _open_missing_streams() -> None:
+    """Open the null device for each standard stream that is closed, so that no file of the command takes its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+
+
 def _run_group(args: list[str] | None, interrupts: list[int]) -> int:
     """Run the command, report errors and return the exit code."""
     code = 0
     try:
         code = _group.main(args, prog_name="irrun", standalone_mode=False) or 0
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except click.UsageError as error:
         code = 2
         if type(error).__name__ == "NoArgsIsHelpError":

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import platform
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from command_line import call
+from ir_text import chain, write
 
 import irrun
 
@@ -64,3 +69,22 @@ def test_unknown_processors_are_errors(capsys, monkeypatch):
     code, _, err = call(capsys, "info")
     assert code == 2
     assert err.startswith("irrun: IRRUN_CPU is 'pentium', expected ")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes file descriptors before the process starts")
+@pytest.mark.parametrize("closed", [(0,), (1,), (0, 1, 2)])
+@pytest.mark.parametrize("arguments", [("ops", "Gather"), ("debug", "m.xml", "--input", "random", "--break", "*")])
+def test_standard_streams_may_be_closed(closed, arguments, tmp_path):
+    write(tmp_path, chain("Relu"), name="m")
+
+    def close():
+        for number in closed:
+            os.close(number)
+
+    environment = {**os.environ, "PYTHONPATH": str(Path(irrun.__file__).parents[1])}
+    command = [sys.executable, "-m", "irrun", *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment, preexec_fn=close, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0, done.stderr
