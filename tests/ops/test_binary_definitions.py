@@ -65,7 +65,8 @@ BROADCASTS: list[tuple[dict[str, Any], tuple[int, ...], tuple[int, ...], tuple[i
 
 
 def compute(name: str, *operands: Array, **attributes: Any) -> Array:
-    operation = find(*name.split("-")[:1], f"opset{name.split('-')[1]}")
+    operation_type, version = name.split("-")
+    operation = find(operation_type, f"opset{version}")
     assert operation is not None
     return np.asarray(operation.kernel(*operands, **attributes))
 

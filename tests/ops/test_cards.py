@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -171,6 +173,38 @@ def test_discontinuous_results_jump(operation):
             )
             jumps.append(np.abs(above - below).max(initial=0))
     assert max(jumps) > 0.1
+
+
+#: Operations that are not continuous functions of numbers, or jump only at 0 to the power of 0 or between many levels.
+UNSUITABLE = {"Bucketize", "FakeConvert", "Power", "Select"}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        o
+        for o in OPERATIONS
+        if o.kind == "elementwise"
+        and o.category not in ("logical", "bitwise", "comparison", "type")
+        and o.type not in UNSUITABLE
+        and not any(a.required for a in o.attributes)
+    ],
+    ids=str,
+)
+def test_numbers_that_jump_are_discontinuous(operation):
+    count = sum(not x.optional for x in operation.inputs)
+    varying = [i for i in range(count) if i not in operation.scalars]
+    operands = [np.array(0.5, np.float32)] * count
+    for i, x in zip(varying, np.meshgrid(*[np.arange(-2.5, 3, 0.5, dtype=np.float32)] * len(varying)), strict=True):
+        operands[i] = x
+    with np.errstate(all="ignore"):
+        value = operation.kernel(*operands).astype(np.float64)
+        jumps = []
+        for i, end in itertools.product(varying, (-9, 9)):
+            moved = [np.nextafter(x, np.float32(end)) if k == i else x for k, x in enumerate(operands)]
+            jumps.append(np.abs(operation.kernel(*moved).astype(np.float64) - value))
+    sizes = np.nan_to_num(np.array(jumps), posinf=0.0)
+    assert (sizes > 0.1 * np.maximum(np.abs(np.nan_to_num(value, posinf=0.0)), 1)).any() == operation.discontinuous
 
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.output_types], ids=str)
