@@ -5,7 +5,9 @@ They run on the replacement only, since callbacks in Python occasionally deadloc
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +211,36 @@ def test_callback_restarts_a_request_of_a_queue(irrun_ov: Any, classifier: Path,
     queue.start_async(image, "first")
     queue.wait_all()
     assert seen == ["first"] * 50
+
+
+def test_failed_start_lets_waiting_threads_continue(
+    irrun_ov: Any, classifier: Path, image: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = irrun_ov.AsyncInferQueue(irrun_ov.Core().compile_model(classifier, "CPU"), 1)
+    starting, failing = threading.Event(), threading.Event()
+    start = type(queue[0]).start_async
+
+    def start_slowly(request: Any, inputs: Any, **arguments: Any) -> None:
+        if inputs is None:
+            starting.set()
+            failing.wait(20)
+            raise RuntimeError("no inputs")
+        start(request, inputs, **arguments)
+
+    monkeypatch.setattr(type(queue[0]), "start_async", start_slowly)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        failed = pool.submit(queue.start_async, None)
+        assert starting.wait(20)
+        second = threading.Thread(target=queue.start_async, args=(image,), daemon=True)
+        second.start()
+        while not queue._condition._waiters:
+            time.sleep(0.001)
+        failing.set()
+        with pytest.raises(RuntimeError, match="no inputs"):
+            failed.result(20)
+    second.join(20)
+    assert not second.is_alive()
+    queue.wait_all()
 
 
 def test_requests_run_at_the_same_time(ov: Any, classifier: Path, image: np.ndarray) -> None:

@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import sys
 import types
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,30 @@ def test_installed_openvino_is_reported(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(program, "install_as_openvino", refuse)
     assert program.main(["script.py"]) == 2
     assert capsys.readouterr().err == "openvino is installed; pass --replace to use irrun instead\n"
+
+
+def test_programs_that_cannot_be_read_are_reported(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert start("-m", "absent_module.part") == (2, [False])
+    assert start("absent.py") == (2, [False])
+    assert capsys.readouterr() == (
+        "",
+        "python -m irrun.openvino: there is no module absent_module.part\n"
+        "python -m irrun.openvino: cannot read absent.py: No such file or directory\n",
+    )
+
+
+def test_folders_and_archives_are_run(start: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "__main__.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")
+    with zipfile.ZipFile(tmp_path / "archive", "w") as archive:
+        archive.write(folder / "__main__.py", "__main__.py")
+    assert start(str(folder), "a") == (0, [False])
+    assert start(str(tmp_path / "archive"), "b") == (0, [False])
+    assert capsys.readouterr().out == "__main__ ['a']\n__main__ ['b']\n"
 
 
 # Names of modules
