@@ -22,7 +22,7 @@ def lengthen_sequence(relaxation: Relaxation, broadcast: Layer) -> None:
     array, target = relaxation.get_constant_array(broadcast, 0), editor.get_source(broadcast, 1)
     if found is None or found[1]["mode"] != "bidirectional" or array is None or target is None:
         return
-    is_sequence = array.dtype.kind in "iu" and 5 < array.size < 500 and max(array.shape, default=0) == array.size
+    is_sequence = array.dtype.kind in "iu" and 5 < array.size < 500 and max(array.shape) == array.size
     if not is_sequence or not np.array_equal(array.reshape(-1), np.arange(array.size)):
         return
     constant = editor.get_producer(broadcast, 0)
