@@ -9,7 +9,7 @@ import pytest
 
 import irrun
 from irrun.fast.attention import attend_in_groups, get_repeated_shape
-from irrun.fast.cache import append_to_reordered_variable, append_to_variable
+from irrun.fast.cache import _is_beginning, append_to_reordered_variable, append_to_variable
 from irrun.fast.errors import NoKernelError
 from irrun.ops._support.context import Variables
 
@@ -408,3 +408,27 @@ def test_values_that_are_appended_to_their_variable_grow_in_place(tmp_path, reor
         actual, expected = (request.infer(inputs).to_tuple() for request in requests)
         for a, e in zip(actual, expected, strict=True):
             np.testing.assert_allclose(a, e, rtol=1e-5)
+
+
+def test_views_of_the_beginning_of_a_buffer_grow_in_place():
+    variables = Variables({})
+    first, more = np.zeros((2, 3, 4), np.float32), np.ones((2, 1, 4), np.float32)
+
+    def append(past):
+        return append_to_variable(past, more, axis=1, variable_id="v", variables=variables)
+
+    value = append(first)
+    buffer = variables.buffers["v"]
+    assert value.base is buffer
+    view = buffer[:, :4]
+    assert append(view).shape == (2, 5, 4)
+    assert variables.buffers["v"] is buffer
+    for other in (buffer[:, 1:5], buffer[:1, :4], view.copy(), buffer[::-1, :4]):
+        if len(other) == 2:
+            np.testing.assert_array_equal(append(other), np.concatenate([other, more], 1))
+            assert variables.buffers["v"] is not buffer
+            variables.buffers["v"] = buffer
+        assert not _is_beginning(other, buffer, 1)
+    assert _is_beginning(view, buffer, 1)
+    assert not _is_beginning(view, buffer, 2)
+    assert not _is_beginning(buffer, view, 1)

@@ -561,6 +561,9 @@ def test_members_of_sequences_see_codes_and_views():
         (Layout((3, 3), (32, 4)), 4),
     ]
     assert view_layout(np.array, layout) is None
+    repeated = Layout((3, 4), (0, 4))
+    assert view_layout(lambda x: x[1:], repeated) == [(Layout((2, 4), (0, 4)), 0)]
+    assert view_layout(lambda x: np.broadcast_to(x[:1], (5, 4)), layout) == [(Layout((5, 4), (0, 4)), 0)]
     for view, own in (
         (lambda x: x[:0], layout),
         (lambda x: x[::-1], layout),
