@@ -73,8 +73,14 @@ INDICES = np.array([[0, 1], [2, 3], [3, 0]])
         (lambda: attend(np.array([0, 5])), r"cu_seqlens is \[0, 5\], expected ascending values"),
         (lambda: attend(np.array([0, 3, 2])), "expected ascending values"),
         (lambda: attend(np.array([0, 4]), order_q=[0, 0, 1]), "found the order"),
-        (lambda: pa_kv_reorder(ones(3, 2, 4), ones(3, 2, 8, 4), *[np.zeros(1, np.int32)] * 4), "key_cache has shape"),
-        (lambda: pa_kv_reorder(ones(3, 2, 4, 8), ones(3, 2, 8), *[np.zeros(1, np.int32)] * 4), "value_cache has shape"),
+        (
+            lambda: pa_kv_reorder(ones(3, 2), ones(3, 2, 8, 4), *[np.zeros(1, np.int32)] * 4),
+            r"key_cache has shape \[3, 2\], expected a tensor of rank 4",
+        ),
+        (
+            lambda: pa_kv_reorder(ones(3, 2, 4, 8), ones(3, 2), *[np.zeros(1, np.int32)] * 4),
+            r"value_cache has shape \[3, 2\], expected a tensor of rank 4",
+        ),
         (
             lambda: pa_kv_reorder(ones(3, 2, 4, 8), ones(3, 2, 8, 4), *[np.zeros(n, np.int32) for n in (1, 1, 1, 2)]),
             r"block_update_indices_begins has shape \[2\]",
