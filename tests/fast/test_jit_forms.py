@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import os
 import re
@@ -26,6 +27,8 @@ from irrun.fast.jit import (
     interpolation,
     nests,
     projections,
+    quantized_code,
+    quantized_convolution,
     quantized_depthwise,
 )
 from irrun.fast.jit.bindings import make_layout
@@ -658,3 +661,26 @@ def test_vectors_of_pixels_contain_odd_and_even_pixels_of_taps(stride, dilation,
     code.layout = quantized_depthwise._Layout((3, 3), (1, stride), (1, dilation), 1, dot_products.PORTABLE)
     code.function = Function("code", [], 8)
     assert code.list_shifts(tap) == shifts
+
+
+@pytest.mark.parametrize(("vectors", "counts"), [(3, [1, 2, 3]), (2, [1, 2, 3]), (6, [1, 2, 3, 4, 5, 6])])
+def test_last_vectors_of_codes_are_read_with_the_mask_of_the_remaining_pixels(monkeypatch, vectors, counts):
+    monkeypatch.setattr(quantized_code, "compile_function", lambda function: function.get_text())
+    make: Any = quantized_code.compile_products
+    text = make.__wrapped__(4, vectors, dot_products.PORTABLE)
+    lanes = compiler.get_lanes()
+    (rest, _), *_ = collections.Counter(re.findall(r"sub i64 (%v[0-9]+), [0-9]+\n", text)).most_common(1)
+    assert re.findall(rf"sub i64 {rest}, ([0-9]+)\n", text) == [str((count - 1) * lanes) for count in counts]
+
+
+@pytest.mark.parametrize("in_channels", [32, 128])
+def test_rows_of_codes_that_sections_share_have_memory_of_their_own(monkeypatch, in_channels):
+    monkeypatch.setattr(quantized_convolution, "MIN_PART_WORK", 1 << 14)
+    filters = np.ones((1, 64, in_channels, 3, 3), np.int8)
+    convolution = quantized_convolution.QuantizedConvolution(filters, np.zeros(64, np.int32))
+    geometry = Geometry((9, 14), (3, 3), UNIT, UNIT, UNIT, UNIT)
+    tasks, size = convolution.make_tasks(2, geometry, 0, Expression(), False)
+    # 11 padded rows of 16 pixels, of groups of four channels, for two images
+    pixels = 2 * in_channels // 4 * 11 * 16
+    assert len(tasks) == 2
+    assert pixels < size <= pixels + 2 * 256
