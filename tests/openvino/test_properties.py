@@ -455,3 +455,11 @@ def test_defaults_of_properties(name, default):
 def test_devices_without_names_are_refused(name):
     with pytest.raises(RuntimeError, match="is not registered in the OpenVINO Runtime"):
         parse_device(name)
+
+
+def test_unknown_numbers_of_processors_count_as_one(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    core = ov.Core()
+    assert core.get_property("CPU", "RANGE_FOR_STREAMS") == (1, 1)
+    core.set_property("CPU", {"NUM_STREAMS": -1})
+    assert core.get_property("CPU", "NUM_STREAMS") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,17 @@ def test_written_models(tmp_path: Path) -> None:
             ov.serialize(model, path)
             return ov.Core().read_model(path)
 
+        def unnamed(model: Any, version: int = 10) -> Any:
+            path = Path(tempfile.mkdtemp(dir=folder), "m.xml")
+            ov.serialize(model, path)
+            text = re.sub(r' (output_)?names="[^"]*"', "", path.read_text()).replace(
+                'version="11"', f'version="{version}"', 1
+            )
+            path.write_text(text)
+            return ov.Core().read_model(path)
+
         files = {"xml": (tmp_path / "m.xml").read_bytes(), "weights": (tmp_path / "m.bin").read_bytes()}
-        names = {"again": again, "folder": str(folder), "m_path": str(tmp_path / "m.xml"), **files}
+        names = {"again": again, "unnamed": unnamed, "folder": str(folder), "m_path": str(tmp_path / "m.xml"), **files}
         return {**make_model(ov), **names}
 
     assert find_differences(read_programs("files"), make_scope) == {}
