@@ -40,7 +40,7 @@ def read_npy_header(file: BinaryIO | Any, size: int | None = None) -> tuple[tupl
         raise ValueError(f"its header has {length} bytes, expected at most {MAX_HEADER}")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, is_fortran, dtype = read(io.BytesIO(prefix + file.read(length)))
-    if min(shape, default=0) < 0:
+    if any(n < 0 for n in shape):
         raise ValueError(f"shape {list(shape)} has a negative dimension")
     required = file.tell() + math.prod(shape) * dtype.itemsize
     if size is not None and size < required and not dtype.hasobject:

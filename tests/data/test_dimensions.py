@@ -134,6 +134,8 @@ def test_bounds_are_respected(build):
     assert shape[0] in range(2, 5)
     assert shape[2] in range(100, 121)
     assert shape[3] in range(700, 721)
+    model = build(ops.relu, x=("f32", [1, 3, ov.Dimension(2000, -1), 20]))  # beyond usual sizes
+    assert get_shapes(model) == {"x": (1, 3, 2000, 20)}
 
 
 def test_texts_share_their_dimensions_and_ids_are_rows_of_tables(build):

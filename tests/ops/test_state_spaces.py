@@ -64,8 +64,8 @@ def test_delta_nets_learn_what_they_do_not_recall(epsilons):
         query, key, value, table, gate, beta, *PAGES, use_qk_l2norm=epsilons is not None, **attributes
     )
     for part, row in ((slice(0, 3), 3), (slice(3, 5), 1)):
-        arrays = [x[None, part] for x in (query, key, value, gate, beta)]
-        wanted, _ = run_delta_rule(*arrays[:3], table[row : row + 1], *arrays[3:], epsilons)
+        q, k, v, g, b = (x[None, part] for x in (query, key, value, gate, beta))
+        wanted, _ = run_delta_rule(q, k, v, table[row : row + 1], g, b, epsilons)
         np.testing.assert_allclose(found[part], wanted[0], rtol=1e-10, atol=1e-10)
 
 
@@ -91,14 +91,17 @@ def make_space_inputs(*lead):
 
 
 def test_state_spaces_decay_and_add_up_inputs():
-    inputs, state = make_space_inputs(BATCH, STEPS), draw(BATCH, HEADS, SIZE, WIDTH)
-    for found, wanted in zip(selective_ssm(*inputs, state), run_state_space(*inputs, state), strict=True):
+    decay, dt, b, x, c = make_space_inputs(BATCH, STEPS)
+    state = draw(BATCH, HEADS, SIZE, WIDTH)
+    expected = run_state_space(decay, dt, b, x, c, state)
+    for found, wanted in zip(selective_ssm(decay, dt, b, x, c, state), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
-    decay, *others = make_space_inputs(5)
+    decay, dt, b, x, c = make_space_inputs(5)
     table = draw(4, HEADS, SIZE, WIDTH)
-    found = paged_selective_ssm(decay, *others, table, *PAGES)
+    found = paged_selective_ssm(decay, dt, b, x, c, table, *PAGES)
     for part, row in ((slice(0, 3), 3), (slice(3, 5), 1)):
-        wanted, _ = run_state_space(decay, *(x[None, part] for x in others), table[row : row + 1])
+        parts = [y[None, part] for y in (dt, b, x, c)]
+        wanted, _ = run_state_space(decay, parts[0], parts[1], parts[2], parts[3], table[row : row + 1])
         np.testing.assert_allclose(found[part], wanted[0], rtol=1e-10, atol=1e-10)
 
 
