@@ -1,4 +1,4 @@
-"""Scores of tokens: penalties, candidates and disallowed tokens, compared with plain definitions."""
+"""Scores of tokens: penalties, candidates and disallowed tokens, compared with plain definitions; and options."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError, ModelError
+from irrun.generation import pipeline
 from irrun.generation.config import GenerationConfig
 from irrun.generation.sampling import Sampler
-from irrun.generation.transcription import SpeechRecognizer, _get_size
+from irrun.generation.tokenization import TokenizerOptions
+from irrun.generation.transcription import SpeechRecognizer, _check_models, _get_size
 from irrun.generation.transcription_config import TranscriptionConfig
+from irrun.openvino_genai.tokenizer import Tokenizer
 
 INF = np.inf
 
@@ -213,3 +216,78 @@ def test_speech_is_continued_until_it_ends():
     seen: list[int] = []
     assert continue_speech({}, lambda tokens: bool(seen.extend(tokens)) or tokens == [6])[:2] == ([4, 5, 6], True)  # type: ignore[func-returns-value]
     assert seen == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "decoder", "expected"),
+    [
+        (("input_features",), ("input_ids", "encoder_hidden_states"), ["input_ids", "encoder_hidden_states"]),
+        (("input_features",), ("input_ids",), ["input_ids"]),
+        (("input_features",), ("encoder_hidden_states",), None),
+        (("input_features", "other"), ("input_ids",), None),
+        (("input_features",), ("input_ids", "other"), None),
+        ((), ("input_ids",), None),
+        (("input_features",), (), None),
+    ],
+)
+@pytest.mark.parametrize("output", ["logits", "other"])
+def test_inputs_and_outputs_of_speech_models(encoder, decoder, output, expected):
+    def make(inputs, result):
+        specs = [SimpleNamespace(names=(name,), any_name=name) for name in inputs]
+        outputs = [SimpleNamespace(names=(result,))]
+        return SimpleNamespace(inputs=specs, model=SimpleNamespace(outputs=outputs, path=None), outputs=outputs)
+
+    models = make(encoder, "last_hidden_state"), make(decoder, output)
+    if expected is not None and output == "logits":
+        assert _check_models(*models) == expected
+        return
+    with pytest.raises(ModelError, match=r"^the inputs are .*, the outputs .*; expected .*, and the output "):
+        _check_models(*models)
+
+
+def test_options_of_encoding_are_passed_on():
+    """The options of OpenVINO GenAI's tokenizer, by position and by name."""
+    found: list[tuple[list[str], TokenizerOptions, list[str] | None]] = []
+
+    def encode(texts, options, pairs):
+        found.append((texts, options, pairs))
+        return np.zeros((1, 1), np.int64), np.ones((1, 1), np.int64)
+
+    tokenizer = object.__new__(Tokenizer)
+    tokenizer._tokenizer = SimpleNamespace(encode=encode)  # type: ignore[assignment]
+    tokenizer.encode("a")
+    tokenizer.encode(["a"], None, False, True, 7, "left", True)
+    tokenizer.encode(prompts_1=["a"], prompts_2=["b"], add_special_tokens=False)
+    tokenizer.encode([("a", "b")], max_length=3, truncation=True)
+    tokenizer.encode(prompt="a", padding_side="right", pad_to_max_length=True)
+    tokenizer.encode([])
+    assert found == [
+        (["a"], TokenizerOptions(True, False, None, False, None), None),
+        (["a"], TokenizerOptions(False, True, 7, True, "left"), None),
+        (["a"], TokenizerOptions(False, False, None, False, None), ["b"]),
+        (["a"], TokenizerOptions(True, True, 3, False, None), ["b"]),
+        (["a"], TokenizerOptions(True, False, None, True, "right"), None),
+        ([], TokenizerOptions(True, False, None, False, None), None),
+    ]
+    with pytest.raises(TypeError, match="pass options by keyword"):
+        tokenizer.encode(["a"], True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("own", "token", "expected"),
+    [
+        ({}, None, (None, ())),
+        ({}, 7, (7, ())),
+        ({"eos_token_id": 3}, 7, (3, ())),
+        ({"stop_token_ids": (4,)}, 7, (None, (4,))),
+    ],
+)
+def test_the_end_of_texts_comes_from_the_tokenizer_if_no_file_states_it(own, token, expected, monkeypatch):
+    tokenizer = SimpleNamespace(get_token=lambda name: token if name == "eos_token_id" else None)
+    monkeypatch.setattr(pipeline, "TextTokenizer", SimpleNamespace(read=lambda *_: tokenizer))
+    for name in ("compile_language_model", "read_model", "find_file"):
+        monkeypatch.setattr(pipeline, name, lambda *_: None)
+    config = GenerationConfig(**own)
+    monkeypatch.setattr(pipeline, "GenerationConfig", SimpleNamespace(read=lambda _: config))
+    found = pipeline.TextGenerator("folder").config
+    assert (found.eos_token_id, tuple(found.stop_token_ids)) == expected

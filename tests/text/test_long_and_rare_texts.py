@@ -66,6 +66,20 @@ def test_unknown_bytes_have_tokens_of_their_own():
     assert list(encoder.encode(b"a\xc3\xff\xfe")) == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("unknown", "has_bytes", "expected"),
+    [(b"", False, False), (b"", True, True), (b"?", False, True), (b"?", True, True)],
+)
+def test_words_are_encoded_separately_if_no_byte_is_dropped(unknown, has_bytes, expected):
+    space = "\u2581".encode()
+    tokens = [b"a", b"b", space, b"?", space + b"a", *((b"<0x%02X>" % i for i in range(256)) if has_bytes else ())]
+    encoder = BytePairEncoder(
+        {token: i for i, token in enumerate(tokens)}, ([space], [b"a"]), unknown=unknown, byte_fallback=has_bytes
+    )
+    assert encoder._separates == expected
+    assert list(encoder.encode(space + b"ab" + space + b"a")) == [4, 1, 4]
+
+
 def list_borders(lefts, rights, merged):
     """Return the pairs of symbols that meet in any derivation of a merge."""
     made: dict[int, list[tuple[int, int]]] = {}
