@@ -192,6 +192,14 @@ def test_functions_of_integers(dtype, tmp_path):
             assert type == "HardSigmoid"
 
 
+@pytest.mark.parametrize("axes", [[], [0], [1], [0, 1], [-1]])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_axes_of_other_lengths_stay(dynamic, axes, tmp_path):
+    if not dynamic or 1 not in axes:  # onnxruntime refuses to remove them
+        values = [make(1, 3, 1), np.array(axes, np.int64)]
+        check(tmp_path, "Squeeze", "opset1", "", values, constants=[1], dynamic=dynamic)
+
+
 @pytest.mark.parametrize("mode", ["mask", "index"])
 def test_layers_that_do_nothing(mode, tmp_path):
     """The result is a copy of the input."""

@@ -109,11 +109,7 @@ def export_scatter_elements(site: Site) -> Value:
         return cast(op("ScatterElements", initial, indices, updates, axis=axis, reduction=reduction), narrow)
     sums = op("ScatterElements", initial, indices, updates, axis=axis, reduction="add")
     ones = expand(constant(1, data.type), op("Shape", updates, result="i64"))
-    zeros = (
-        op("Mul", data, constant(0, data.type))
-        if not data.type.is_float
-        else expand(constant(0.0, data.type), op("Shape", data, result="i64"))
-    )
+    zeros = expand(constant(0, data.type), op("Shape", data, result="i64"))
     counts = op("ScatterElements", zeros, indices, ones, axis=axis, reduction="add")
     counts = counts + 1 if site.use_init_val else op("Max", counts, constant(1, data.type))
     if data.type.is_float:

@@ -74,8 +74,6 @@ def _export_reduction(operation: str, site: Site) -> Value:
     elif operation == "ReduceL1":
         narrow = cast(data, "f32") if target.bits < 32 else data
         return cast(op("ReduceSum", op("Abs", narrow), axes, **options), target)
-    elif operation == "ReduceProd" and target.name == "f64":
-        return cast(op(operation, cast(data, "f32"), axes, **options), target)
     return cast(op(operation, data, axes, **options), target)
 
 
