@@ -91,7 +91,7 @@ Programs that import `openvino` run unchanged in two ways:
 
 | | `irrun.install_as_openvino()` | `python -m irrun.openvino script.py` |
 | --- | --- | --- |
-| changes | a line before the program imports `openvino` | the command; `-m module` runs a module, such as `pytest` |
+| changes | a line before the program imports `openvino` | the command; `-m module` and `-c code` as in Python |
 | where OpenVINO is installed | raises RuntimeError, unless `replace=True` | exits with code 2, unless `--replace` |
 | forked child processes | use irrun | use irrun |
 | other child processes | must make the same call | must be started by the same command |

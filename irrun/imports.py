@@ -31,7 +31,7 @@ def import_file(path: Path) -> ModuleType:
         The module.
 
     Raises:
-        InputError: The file does not exist, or raises an exception.
+        InputError: The file does not exist, raises an exception or exits.
     """
     if not path.is_file():
         raise InputError(f"expected a Python file, found {str(path)!r}")
@@ -46,7 +46,7 @@ def import_file(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))  # as for a script, so that the file can import its neighbors
     try:
         loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         location = f"{path}:{frames[-1].lineno}" if frames else str(path)
         raise InputError(f"{location}: {type(error).__name__}: {error}") from error

@@ -35,6 +35,7 @@ def test_files_import_their_neighbors(tmp_path):
     [
         ("operations.txt", "", r"expected a file that ends in \.py, found '.*operations\.txt'"),
         ("operations.py", "x = 1\nx.missing\n", r"operations\.py:2: AttributeError: .*missing"),
+        ("operations.py", "import sys\nsys.exit(3)\n", r"operations\.py:2: SystemExit: 3"),
         ("operations.py", "x =\n", r"operations\.py: SyntaxError: invalid syntax"),
     ],
 )

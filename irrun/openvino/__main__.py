@@ -18,6 +18,8 @@ usage: python -m irrun.openvino [--replace] (script.py | -m module) [arguments]
 Run a program that imports openvino on irrun.
 
   --replace   use irrun even if openvino is installed
+  -m module   run a module, such as pytest
+  -c code     run code; "-" runs the code that it reads from the standard input
 """
 
 
@@ -53,6 +55,15 @@ def main(arguments: Sequence[str]) -> int:
             return 2
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
         return 0
+    if rest[0] in ("-", "-c"):
+        if rest == ["-c"]:
+            print("python -m irrun.openvino: expected code after -c", file=sys.stderr)
+            return 2
+        sys.path[0] = ""
+        sys.argv[:] = [rest[0], *rest[2:]] if rest[0] == "-c" else rest
+        code = rest[1].encode() if rest[0] == "-c" else sys.stdin.buffer.read()
+        _run_script(code, "<string>" if rest[0] == "-c" else "<stdin>")
+        return 0
     path = os.path.abspath(rest[0])
     sys.path[0] = os.path.dirname(path)
     if os.path.exists(os.path.join(path, "__main__.py")):
@@ -72,7 +83,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run_script(source: bytes, path: str) -> None:
-    """Run a script as `python script.py` does: as the main module, with tracebacks that start in the script."""
+    """Run a script as `python script.py` does: as the main module, with tracebacks that start in the script.
+
+    Args:
+        source: The script.
+        path: Its path, or what names it in tracebacks, such as "<stdin>".
+    """
 
     def print_error(kind: type[BaseException], error: BaseException, frames: types.TracebackType | None) -> None:
         while frames is not None and frames.tb_frame.f_code.co_filename != path:
@@ -80,7 +96,8 @@ def _run_script(source: bytes, path: str) -> None:
         sys.__excepthook__(kind, error.with_traceback(frames), frames)
 
     module = types.ModuleType("__main__")
-    module.__file__ = path
+    if path != "<string>":
+        module.__file__ = path
     sys.modules["__main__"] = module
     sys.excepthook = print_error
     exec(compile(source, path, "exec"), module.__dict__)

@@ -389,18 +389,26 @@ def test_detector_of_ultralytics_finds_the_same(offline: None, tmp_path: Path, o
         np.testing.assert_allclose(boxes, expected_boxes, rtol=1e-3, atol=1e-2)
 
 
-def test_scripts_run_as_the_main_module(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import sys\nprint(__name__, __file__, sys.argv, sys.modules['__main__'].__dict__ is globals())\nundefined\n",
-        encoding="utf-8",
-    )
+CODE = (
+    "import sys\nprint(__name__, globals().get('__file__'), sys.argv, sys.modules['__main__'].__dict__ is globals())\n_"
+)
+
+
+@pytest.mark.parametrize("arguments", [("script.py", "x"), ("-c", CODE, "x"), ("-", "x")])
+def test_scripts_run_as_the_main_module(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(CODE, encoding="utf-8")
     outputs = []
-    for arguments in ([], ["-m", "irrun.openvino", "--replace"]):
-        command = [sys.executable, *arguments, "script.py", "x"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
-        outputs.append((done.returncode, done.stdout, done.stderr))
+    for options in ([], ["-m", "irrun.openvino", "--replace"]):
+        done = subprocess.run(
+            [sys.executable, *options, *arguments],
+            input=CODE if arguments[0] == "-" else "",
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+        )
+        outputs.append((done.returncode, done.stdout, done.stderr.splitlines()[-1]))
     assert outputs[0] == outputs[1]
     assert outputs[0][0] == 1
 
@@ -411,6 +419,7 @@ def test_scripts_run_as_the_main_module(tmp_path: Path) -> None:
         (["missing.py"], "cannot read missing.py: No such file or directory"),
         (["."], "cannot read .: Is a directory"),
         (["-m", "missing_module.part"], "there is no module missing_module.part"),
+        (["-c"], "expected code after -c"),
     ],
 )
 def test_programs_that_do_not_exist(arguments: list[str], message: str, tmp_path: Path) -> None:
