@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 import pytest
@@ -148,6 +150,31 @@ def test_decorators_convert_arguments_and_dispatch_by_type(ov: Any) -> None:
         method([])
     with pytest.raises(TypeError, match="duplicate"):
         decorators.overloading(int)(describe)
+
+
+def test_overloads_are_chosen_by_numbers_of_arguments_unions_and_keywords(ov: Any) -> None:
+    decorators = import_submodule(ov, "utils.decorators")
+    name = f"choose_{ov.__name__.replace('.', '_')}"
+
+    def make(text: str, function: Any, *kinds: Any) -> Any:
+        function.__name__ = name
+        function.__annotations__ = dict(zip(inspect.signature(function).parameters, kinds, strict=True))
+        functools.update_wrapper(wrapper := (lambda *args, **kwargs: text), function)
+        return decorators.overloading(*kinds)(wrapper)
+
+    def one(value: int) -> None: ...
+    def two(value: str, other: float) -> None: ...
+    def union(value: float | list[int]) -> None: ...
+
+    make("one", one, int)
+    make("two", two, str, float)
+    method = make("union", union, Union[float, list[int]])  # noqa: UP007
+    assert [method(1), method("a", 1.0), method(1.0), method([1])] == ["one", "two", "union", "union"]
+    assert [method(value=1), method(value="a", other=1.0), method(other=1.0)] == ["one", "two", "two"]
+    assert method("a", other=1.0) == "two"
+    for args, kwargs in (((None,), {}), (("a", 1), {}), ((), {"unknown": 1})):
+        with pytest.raises(TypeError, match=f"The necessary overload for {name} was not found"):
+            method(*args, **kwargs)
 
 
 def test_connections_of_bodies_keep_their_numbers(ov: Any) -> None:

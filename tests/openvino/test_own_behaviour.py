@@ -17,9 +17,11 @@ from irrun.openvino.attributes import convert_attributes
 from irrun.openvino.constant_value import to_constant
 from irrun.openvino.custom_operation import AttributeVisitor
 from irrun.openvino.element_type import to_element_type
+from irrun.openvino.exceptions import UserInputError
 from irrun.openvino.node import Node
 from irrun.openvino.ports import PortData, as_output
 from irrun.openvino.properties.enumerations import Num
+from irrun.openvino.utils.node_factory import NodeFactory
 from irrun.ops._support import registry
 
 ops = ov.opset13
@@ -238,12 +240,7 @@ def test_attributes_are_converted() -> None:
     with pytest.raises(RuntimeError, match=r"attribute axis='x': .*, expected int"):
         convert_attributes(softmax, {"axis": "x"})
     converted = convert_attributes(pool, {"strides": np.array([1, 2]), "exclude_pad": True, "kernel": 3, "other": (1,)})
-    assert (converted["strides"], converted["exclude-pad"], converted["kernel"], converted["other"]) == (
-        [1, 2],
-        True,
-        3,
-        (1,),
-    )
+    assert [converted[name] for name in ("strides", "exclude-pad", "kernel", "other")] == [[1, 2], True, 3, (1,)]
     assert convert_attributes(pool, {"kernel": (3, 3)})["kernel"] == [3, 3]
 
 
@@ -260,6 +257,41 @@ def test_attributes_of_own_operations_become_lists_and_texts() -> None:
     visitor.on_attributes({**attributes, "g": ov.PartialShape([-1]), "h": make_model()})
     expected = {"a": [1, 2], "b": "1..3", "c": "[1]", "d": "f32", "e": [1, "x"], "f": True, "g": "[?]"}
     assert visitor.attributes == expected
+
+
+def test_versions_have_three_numbers() -> None:
+    version = ov.Core().get_versions("CPU")["CPU"]
+    assert repr(version) == f"<Version: {ov.get_version()} {version.description}>"
+    other = ov.Version("2030.12.34-5-text", "name")
+    assert (other.major, other.minor, other.patch, repr(other)) == (
+        2030,
+        12,
+        34,
+        "<Version: 2030.12.34-5-text name>",
+    )
+
+
+def test_factories_set_attributes_of_own_operations() -> None:
+    class Scaled(ov.Op):
+        factor = 1
+
+        def __init__(self, *inputs: Any) -> None:
+            super().__init__(self, inputs)
+
+        def set_attribute(self, name: str, value: Any) -> None:
+            setattr(self, name, value)
+
+    factory = NodeFactory("opset13")
+    factory.add_extension([Scaled])
+    x = ops.parameter([2], np.float32)
+    node: Any = factory.create("Scaled", [x], {"factor": 3})
+    assert (type(node), node.factor, node.input_value(0).get_node()) == (Scaled, 3, x)
+    assert factory.create("Scaled").get_input_size() == 0
+    assert factory.create("Scaled", [x, x.output(0)]).get_input_size() == 2
+    assert factory.create("Relu", [x], {}).get_type_name() == "Relu"
+    assert factory.create("Relu").get_input_size() == 0
+    with pytest.raises(UserInputError, match='cannot create "Scaled" op without arguments'):
+        factory.create("Scaled", None, {"factor": 3})
 
 
 def test_own_operations_get_inputs_in_several_ways() -> None:

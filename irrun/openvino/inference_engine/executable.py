@@ -378,7 +378,7 @@ def _resize(values: Array, shape: list[int]) -> Array:
 
     parameter = make_parameter(list(values.shape), np.float32)
     sizes, axes = np.array(shape[2:], np.int64), np.array([2, 3], np.int64)
-    scales = np.array(shape[2:], np.float32) / np.array(values.shape[2:], np.float32)
+    scales = sizes.astype(np.float32)  # which the sizes replace
     node = create_node(
         "Interpolate",
         "opset4",
