@@ -192,6 +192,27 @@ def test_functions_of_integers(dtype, tmp_path):
             assert type == "HardSigmoid"
 
 
+def test_the_inverse_error_function_near_its_ends(tmp_path):
+    ends = 1 - 2.0 ** -np.arange(1, 24, 0.5)
+    x = np.concatenate([ends, -ends, np.linspace(-0.99, 0.99, 100), [0, 1, -1, 1.5, np.nan]]).astype(np.float32)
+    check(tmp_path, "ErfInv", "opset17", "", [x], rtol=2e-6)
+
+
+@pytest.mark.parametrize("angle", [0, np.pi / 2, np.pi / 4, 1])
+def test_rotated_boxes_with_parallel_sides(angle, tmp_path):
+    """Boxes that are equal, shifted along a side, inside each other, or touch."""
+    along, across = (np.cos(angle), np.sin(angle)), (-np.sin(angle), np.cos(angle))
+    places = [(0, 0, 4, 2), (0, 0, 4, 2), (1, 0, 4, 2), (0, 1, 4, 2), (0, 0, 2, 1), (4, 0, 4, 2), (3, 1.5, 4, 2)]
+    boxes = np.array([[[a * along[0] + b * across[0], a * along[1] + b * across[1], w, h, angle]
+                       for a, b, w, h in places]], np.float32)  # fmt: skip
+    scores = np.linspace(0.9, 0.1, len(places), dtype=np.float32).reshape(1, 1, -1)
+    for threshold in (0.05, 0.3, 0.55):
+        numbers = [np.array(9), np.array(threshold, np.float32), np.array(0.0, np.float32)]
+        data = 'clockwise="true" sort_result_descending="true" output_type="i64"'
+        values = [boxes, scores, *numbers]
+        check(tmp_path, "NMSRotated", "opset13", data, values, constants=[2, 3, 4], outputs=3, rtol=1e-4)
+
+
 @pytest.mark.parametrize("axes", [[], [0], [1], [0, 1], [-1]])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_axes_of_other_lengths_stay(dynamic, axes, tmp_path):

@@ -171,6 +171,33 @@ def test_layers_that_cannot_be_exported(type, version, data, values, constants, 
         check(tmp_path, type, version, data, values, constants=constants, dynamic=dynamic)
 
 
+def test_inputs_that_onnx_does_not_have(tmp_path):
+    layers = [
+        layer(0, "Parameter", data='shape="4" element_type="u2"', outputs=[port(0, (4,), "U2", "x")]),
+        layer(1, "Parameter", data='shape="4" element_type="f32"', outputs=[port(0, (4,), "FP32", "y")]),
+        layer(2, "Relu", inputs=[port(0)], outputs=[port(1, (4,), "FP32")]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    path = write(tmp_path, net(layers, [(1, 0, 2, 0), (2, 1, 3, 0)]))
+    message = r": 1 layer cannot be exported to ONNX: layer 0 .*: ONNX opset 21 does not have the element type u2$"
+    with pytest.raises(irrun.UnsupportedError, match=message):
+        irrun.export_onnx(path, tmp_path / "model.onnx")
+
+
+def test_axes_of_data_of_unknown_rank(tmp_path):
+    layers = [
+        layer(0, "Parameter", data='shape="..." element_type="f32"', outputs=[port(0, (), "FP32", "x")]),
+        layer(1, "Parameter", data='shape="1" element_type="i64"', outputs=[port(0, (1,), "I64", "axes")]),
+        layer(2, "ReduceSum", data='keep_dims="false"', inputs=[port(0), port(1)], outputs=[port(2, (), "FP32")]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))
+    irrun.export_onnx(path, tmp_path / "model.onnx")
+    x = make(2, 3)
+    (found,) = run_exported(tmp_path / "model.onnx", [x, np.array([1])])
+    np.testing.assert_allclose(found, x.sum(1), rtol=1e-5)
+
+
 def test_data_of_layers_that_cannot_be_exported(tmp_path):
     path = write(tmp_path, chain("Mine", "Relu"))
     with pytest.raises(irrun.UnsupportedError) as caught:

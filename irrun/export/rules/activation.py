@@ -157,7 +157,7 @@ def export_hard_sigmoid(site: Site) -> Value:
 
 @exports("ErfInv-17", compute="f32")
 def export_erf_inv(site: Site) -> Value:
-    """Export ErfInv: an approximation, refined by two Newton steps in f64."""
+    """Export ErfInv: an approximation by polynomials for the center and the ends, computed in f64."""
     data = site[0]
     x = cast(data, "f64")
     inside = op("Clip", x, scalar_like(x, -1 + 1e-15), scalar_like(x, 1 - 1e-15))

@@ -307,7 +307,9 @@ def _integrate(edges: Points, polygon: Points, *, accepts_border: bool) -> Value
             length = op("Sqrt", (ex * ex + ey * ey) * (dx * dx + dy * dy)) + 1e-30
             is_parallel = op("Abs", slope) <= length * 1e-12
             tolerance = length * 1e-12
-            is_inside = distance >= -tolerance if accepts_border else distance > tolerance
+            # Common parts of edges count once, and not at all if the polygons are on different sides of them.
+            is_same_side = ex * dx + ey * dy > 0.0
+            is_inside = distance > (where(is_same_side, -tolerance, tolerance) if accepts_border else tolerance)
             crossing = -distance / where(is_parallel, 1.0, slope)
             never = where(is_inside, -math.inf, math.inf)
             enter = where(is_parallel, never, where(slope > 0.0, crossing, -math.inf))
