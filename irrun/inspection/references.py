@@ -193,9 +193,6 @@ def convert_arguments(model: Model, other: Model | CompiledModel, arguments: Seq
     converted = []
     for i, spec in enumerate(inputs):
         value = next(by_name[name] for name in spec.names if name in by_name) if has_names else arguments[i]
-        is_float = spec.element_type is not None and spec.element_type.is_float
-        if is_float and spec.element_type is not None and value.dtype.kind in "fV":
-            value = value.astype(spec.element_type.dtype)
         converted.append(convert_input(value, spec))
     return converted
 
