@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.atomic_files import atomic_write
-from irrun.data.save import FileNames
+from irrun.data.save import FileNames, write_npy
 from irrun.data.storable import to_storable
 from irrun.element_types import ElementType
 from irrun.errors import InputError
@@ -68,7 +68,7 @@ class ValueDump:
         path = self.names.choose(key)
         try:
             with atomic_write(path) as file:
-                np.save(file, to_storable(value))
+                write_npy(file, to_storable(value))
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror or error}") from None
         element_type = str(ElementType.of(value.dtype))

@@ -9,6 +9,7 @@ import stat
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,7 +19,7 @@ from irrun.atomic_files import atomic_write
 from irrun.data.storable import to_storable
 from irrun.errors import InputError
 
-__all__ = ["FileNames", "check_target", "save_outputs"]
+__all__ = ["FileNames", "check_target", "save_outputs", "write_npy"]
 
 Array = np.ndarray[Any, Any]
 
@@ -112,8 +113,16 @@ def _write(path: Path, writer: Callable[[BinaryIO], None]) -> None:
         writer(file)
 
 
+def write_npy(file: BinaryIO, value: Array) -> None:
+    """Write an array as np.save does, but raise the error of the system if the disk is full.
+
+    For files that it knows, np.save calls `tofile`, whose error only states numbers of elements.
+    """
+    np.save(SimpleNamespace(write=file.write), value)
+
+
 def _write_npy(path: Path, value: Array) -> None:
-    _write(path, lambda file: np.save(file, value))
+    _write(path, lambda file: write_npy(file, value))
 
 
 def _write_npz(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
