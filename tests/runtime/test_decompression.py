@@ -175,3 +175,13 @@ def test_only_chains_of_constants_that_end_in_f32_are_upcast(tmp_path):
     other = o.convert(o.multiply(o.convert(ov.op.Constant(ZERO), "f16"), scale), "f32")
     separate = o.convert(o.multiply(o.convert(codes, "f16"), ov.op.Constant(SCALE)), "f32")
     assert count_chains(tmp_path, separate, other) == 2
+
+
+def test_values_that_depend_on_inputs_are_rounded_as_declared(tmp_path):
+    x = o.parameter([3, 16], np.float32)
+    scaled = o.multiply(o.convert(o.relu(x), "f16"), o.constant(np.float16(0.3)))
+    ov.serialize(ov.Model([o.convert(scaled, "f32")], [x]), tmp_path / "model.xml")
+    result = irrun.compile_model(tmp_path / "model.xml", precision="declared")(X)[0]
+    rounded = np.maximum(X, 0).astype(np.float16).astype(np.float32) * np.float32(np.float16(0.3))
+    np.testing.assert_array_equal(result, rounded.astype(np.float16).astype(np.float32))
+    assert (result != rounded).any()
