@@ -48,7 +48,7 @@ def _to_bytes(text: str, positions: list[int]) -> list[int]:
         return [len(text[:position].encode("utf-8", "surrogateescape")) for position in positions]
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
-    widths[(codes >= 0xDC80) & (codes < 0xDD00)] = 1
+    widths[codes >> 8 == 0xDC] = 1  # surrogates stand for single bytes
     offsets = np.zeros(codes.size + 1, np.int64)
     np.cumsum(widths, out=offsets[1:])
     found: list[int] = offsets[positions].tolist()

@@ -12,11 +12,13 @@ pytest.importorskip("regex")
 
 from irrun.deadlines import Deadline, end_at
 from irrun.errors import InputError, TimeLimitError
-from irrun.text import bpe, merge_borders, patterns, reuse
+from irrun.text import bpe, merge_borders, patterns, ragged, reuse, splitting
+from irrun.text.ascii_patterns import convert_to_ascii
 from irrun.text.bpe import BytePairEncoder
 from irrun.text.charsmap import _parse_charsmap
 from irrun.text.literals import find_literals
 from irrun.text.merge_borders import find_borders
+from irrun.text.pattern_parser import translate
 from irrun.text.patterns import Pattern, compile_pattern, prepare
 from irrun.text.ragged import make_bounds
 from irrun.text.sentencepiece import _read_field
@@ -284,3 +286,52 @@ def test_models_of_equal_arrays_are_built_once(monkeypatch):
         reuse.reuse(build, [other], 1)
     assert len(reuse._latest) <= 4
     assert reuse.reuse(build, [fixed.copy()], 1) is not kept  # the oldest model was dropped
+
+
+@pytest.mark.parametrize(
+    ("pattern", "first"),
+    [
+        ("ab", "a"),
+        ("a?b", "ab"),
+        ("a*b|c", "abc"),
+        ("(?:a|)b", "ab"),
+        ("(?:a|b)c", "ab"),
+        ("(?:a?|b)c", "abc"),
+        ("(?:|a)b", "ab"),
+        ("(?=x)a", "a"),
+        ("(?:a?b?)c", "abc"),
+        ("[a-c]+d", "abc"),
+        ("(?:ab)?c", "ac"),
+        ("a*", None),
+        ("a|", None),
+        ("|a", None),
+        ("(?:a|)", None),
+        ("(?:a?|b)", None),
+        ("(?=a)", None),
+    ],
+)
+def test_searches_skip_characters_that_begin_no_match(pattern, first):
+    found = convert_to_ascii(translate(pattern, True)[0])
+    assert found is not None
+    check = re.match(r"\(\?=\[(.*?)\]\)\(\?:", found.compiled.pattern)
+    codes = None if check is None else re.findall(r"\\x(..)", check[1])
+    assert (codes and {chr(int(code, 16)) for code in codes}) == (first and set(first))
+
+
+def test_positions_of_characters_and_bytes():
+    text = "\x7f\x80\u07ff\u0800\uffff\U00010000\udc80\udcffa"
+    whole = text * 20
+    positions = list(range(len(whole) + 1))
+    expected = [len(whole[:i].encode("utf-8", "surrogateescape")) for i in positions]
+    assert splitting._to_bytes(whole, positions) == expected
+    assert splitting._to_bytes(text, [0, 3, 9]) == [0, 5, 18]
+    assert splitting._to_bytes("abc", [1, 3]) == [1, 3]
+
+
+@pytest.mark.parametrize(("limit", "is_checked"), [(2 * (5 + 48), False), (2 * (5 + 48) - 1, True)])
+def test_the_size_of_many_strings_is_checked(limit, is_checked, monkeypatch):
+    checked: list[tuple[tuple[int, ...], str]] = []
+    monkeypatch.setattr(ragged, "LARGE", limit)
+    monkeypatch.setattr(ragged, "check_allocation", lambda shape, dtype: checked.append((shape, dtype.name)))
+    ragged.check_size(np.int32([0, 1]), np.int32([4, 5]), np.zeros(5, np.uint8))
+    assert checked == ([((8 + 2 * 48,), "uint8")] if is_checked else [])
