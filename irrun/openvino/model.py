@@ -286,9 +286,6 @@ class Model(Named, ModelPorts):
     def validate_nodes_and_infer_types(self) -> None:
         """Infer the element types and shapes of all nodes anew."""
         for node in self.get_ordered_ops():
-            for port in node._ports:
-                if node._type not in ("Parameter", "Constant"):
-                    port.value = None
             infer_node(node)
 
     def clone(self) -> Model:

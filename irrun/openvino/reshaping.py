@@ -34,7 +34,7 @@ def reshape_model(model: ModelPorts, partial_shape: Any, variables_shapes: Mappi
         )
     if all(shape.is_static and node._ports[0].shape == shape._to_irrun() for node, shape in new_shapes):
         return
-    previous = [(node, node._ports[0].shape) for node, _ in new_shapes]
+    previous = [(node, port.shape) for node, _ in new_shapes for port in node._ports]
     undo = _relax_fixed_shapes(model)
     try:
         for node, shape in new_shapes:
