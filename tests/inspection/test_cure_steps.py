@@ -6,12 +6,17 @@ import math
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
+from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.inspection import cure
 from irrun.inspection.cure import NOISE_DB, CureStep, _advise, find_cure
+from irrun.inspection.cure_search import CureSearch
 from irrun.ir.graph import Layer
+from irrun.ir.model import TensorSpec
+from irrun.shapes import PartialShape
 
 NAMES = ("a", "b", "c")
 
@@ -224,3 +229,18 @@ def test_unequal_numbers_of_quantizers_are_required():
 def test_models_are_paths_of_xml_files():
     with pytest.raises(InputError, match=r"a cure requires two models, found 'm\.onnx'"):
         cure._read("other", "m.onnx")
+
+
+def test_inputs_are_passed_in_the_order_of_each_model():
+    def declare(*names):
+        layers = [Layer(i, name, "Parameter") for i, name in enumerate(names)]
+        return SimpleNamespace(
+            inputs=[TensorSpec((layer.name,), ELEMENT_TYPES["f32"], PartialShape([1]), layer) for layer in layers]
+        )
+
+    search = object.__new__(CureSearch)
+    search.quantized, search.compiled, search.positions = declare("b", "c", "a"), declare("c", "a", "b"), [0]
+    arguments = [np.array([n], np.float32) for n in (1, 2, 3)]
+    search.use_inputs(declare("a", "b", "c"), [arguments], [np.zeros(1)])
+    assert [x.tolist() for x in search.sets[0]] == [[2], [3], [1]]
+    assert [x.tolist() for x in search.exact_sets[0]] == [[3], [1], [2]]
