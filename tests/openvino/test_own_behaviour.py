@@ -21,6 +21,7 @@ from irrun.openvino.exceptions import UserInputError
 from irrun.openvino.node import Node
 from irrun.openvino.ports import PortData, as_output
 from irrun.openvino.properties.enumerations import Num
+from irrun.openvino.utils.data_helpers import _data_dispatch
 from irrun.openvino.utils.node_factory import NodeFactory
 from irrun.ops._support import registry
 
@@ -387,3 +388,10 @@ def test_steps_that_need_other_layouts() -> None:
     processor.input().tensor().set_shape([1, 3, 2, 2])
     with pytest.raises(RuntimeError, match="is not aligned with original parameter's shape"):
         processor.build()
+
+
+def test_inputs_are_copied_to_requests_by_default() -> None:
+    request = ov.compile_model(make_model(), "CPU").create_infer_request()
+    assert _data_dispatch(request, ARRAY) == _data_dispatch(request) == {}
+    assert request.input_tensors[0].data.tolist() == [1, -2]
+    assert not np.shares_memory(request.input_tensors[0].data, ARRAY)
