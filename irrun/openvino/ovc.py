@@ -6,7 +6,10 @@ import os
 from typing import Any
 
 from irrun.errors import IrrunError
+from irrun.openvino.dimension import Dimension
+from irrun.openvino.element_type import to_element_type
 from irrun.openvino.model import Model
+from irrun.openvino.shape import PartialShape, Shape
 from irrun.openvino.torch_modules import export_module, is_module
 
 __all__ = ["convert_model"]
@@ -18,7 +21,7 @@ def convert_model(input_model: Any = None, *, input: Any = None, example_input: 
     Args:
         input_model: The path of an .onnx, an `onnx.ModelProto`, or a module, which PyTorch exports to ONNX.
         example_input: The inputs of a run of the module: a tensor, several, or tensors by the names of arguments.
-        input: New shapes of the inputs, as a list, or as a mapping by the names of the inputs.
+        input: New shapes of the inputs: one shape, a pair of name and shape, a list of these, or a mapping by name.
         options: `verbose` and `share_weights`, which have no effect.
 
     Raises:
@@ -54,13 +57,59 @@ def _read(source: str | os.PathLike[str] | bytes, shapes: Any) -> Model:
             model.reshape(_to_shapes(shapes))
     except IrrunError as error:
         raise RuntimeError(str(error)) from error
-    return Model._from_ir(model)
+    result = Model._from_ir(model)
+    _check_types(result, shapes)
+    return result
 
 
 def _to_shapes(shapes: Any) -> Any:
-    """Return the argument of `reshape`: shapes by name, or by position in a list."""
+    """Return the argument of `reshape`: shapes by the names or positions of inputs.
+
+    Args:
+        shapes: A shape, a pair such as `("data", [1, 3])`, a list of shapes and pairs, or a mapping from names to
+            shapes. A type may follow the shape of a pair.
+
+    Raises:
+        RuntimeError: An item is something else, such as a type.
+    """
     if isinstance(shapes, dict):
-        return {name: list(shape) for name, shape in shapes.items()}
-    if shapes and all(isinstance(d, int) for d in shapes):
-        return list(shapes)
-    return {i: list(shape) for i, shape in enumerate(shapes)}
+        return {name: _to_shape(shape) for name, shape in shapes.items()}
+    if _is_shape(shapes):
+        return {0: _to_shape(shapes)}
+    items = [shapes] if isinstance(shapes, tuple) and isinstance(shapes[0], str) else shapes
+    if not isinstance(items, (list, tuple)):
+        raise _refuse(shapes)
+    pairs = [
+        item if isinstance(item, tuple) and isinstance(item[0], str) else (i, item) for i, item in enumerate(items)
+    ]
+    if any(len(pair) not in (2, 3) for pair in pairs):
+        raise _refuse(shapes)
+    return {pair[0]: _to_shape(pair[1]) for pair in pairs}
+
+
+def _check_types(model: Model, items: Any) -> None:
+    """Raise RuntimeError if an item such as `("data", [1, 3], np.float16)` has another type than the input."""
+    items = [items] if isinstance(items, tuple) else items
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, tuple) and len(item) == 3 and isinstance(item[0], str):
+            declared = model.input(item[0]).element_type
+            if to_element_type(item[2]) != to_element_type(declared):
+                raise RuntimeError(f"irrun's convert_model keeps the types of inputs: {item[0]} is {declared!r}")
+
+
+def _is_shape(value: Any) -> bool:
+    if isinstance(value, (PartialShape, Shape)):
+        return True
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(d, (int, Dimension)) for d in value)
+
+
+def _to_shape(value: Any) -> Any:
+    if isinstance(value, list) and not value:
+        return []
+    if not _is_shape(value):
+        raise _refuse(value)
+    return PartialShape(value)._to_irrun()
+
+
+def _refuse(value: Any) -> RuntimeError:
+    return RuntimeError(f"irrun's convert_model expects names and shapes as the input, found {value!r}")

@@ -51,10 +51,19 @@ def test_onnx_models_are_converted(onnx_path: Path) -> None:
         ([[4, 5], (1, 5)], [[4, 5], [1, 5]]),
         ([(1, 3)], [[1, 3], [2, 3]]),
         ([], [[2, 3], [2, 3]]),
+        (("y", [1, 3]), [[2, 3], [1, 3]]),
+        ([("y", ov.PartialShape([1, 3])), ("x", (4, 3), np.float32)], [[4, 3], [1, 3]]),
+        ([ov.Shape([4, 5]), ov.PartialShape([1, 5])], [[4, 5], [1, 5]]),
     ],
 )
 def test_inputs_of_converted_models_get_new_shapes(onnx_path: Path, shapes: Any, expected: Any) -> None:
     assert get_shapes(ov.convert_model(onnx_path, input=shapes)) == expected
+
+
+@pytest.mark.parametrize("shapes", ["x", 5, [("x", ov.Type.f32)], ("x",), ("x", [2, 3], np.float16)])
+def test_other_inputs_of_converted_models_are_refused(onnx_path: Path, shapes: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"irrun's convert_model (expects|keeps)"):
+        ov.convert_model(onnx_path, input=shapes)
 
 
 @pytest.mark.parametrize("shape", [[4], (4,), [ov.Dimension(4)]])
