@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from openvino_modules import import_builder
 
 import irrun
+from irrun.runtime.passes.quantization import _is_quantized_within
 
 ov = import_builder()
 o = import_builder("openvino.opset13")
@@ -86,3 +89,30 @@ def test_other_limits_stay(tmp_path, case):
         results.append(limited)
     fast = compare_runs(save(tmp_path, x, *results), X * 5, step=0.01)
     assert "Clamp" in list_operations(fast)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_within"),
+    [
+        (np.float32(0), np.float32(6), True),
+        (np.float32([0, 1]), np.float32([5, 6]), True),
+        (np.float32(-1), np.float32(6), False),
+        (np.float32(0), np.float32(7), False),
+        (np.float32(6), np.float32(0), False),
+        (np.float32([0, -1]), np.float32([5, 6]), False),
+        (np.float32(0), np.float32([5, 6]), False),
+        (None, np.float32(6), False),
+        (np.float32(0), None, False),
+    ],
+)
+def test_quantizations_limit_values_to_constant_ranges(low, high, is_within):
+    constants = {1: low, 2: high}
+    view = SimpleNamespace(get_constant=constants.get)
+    quantization = SimpleNamespace(operation=SimpleNamespace(has_levels=True), inputs=(0, 1, 2, 3, 4))
+    assert _is_quantized_within(view, quantization, 0, (0.0, 6.0)) == is_within
+    for inputs in ((0, 1, 2, 0, 4), (1, 0, 2, 3, 4)):  # the value is also an output limit, or only an input limit
+        assert not _is_quantized_within(
+            view, SimpleNamespace(operation=quantization.operation, inputs=inputs), 0, (0.0, 6.0)
+        )
+    other = SimpleNamespace(operation=SimpleNamespace(has_levels=False), inputs=(0, 1, 2, 3, 4))
+    assert not _is_quantized_within(view, other, 0, (0.0, 6.0))
