@@ -15,7 +15,7 @@ import irrun
 from irrun.element_types import ELEMENT_TYPES
 from irrun.export import writing
 from irrun.export.graph import Graph, cast, constant, get_graph, has_type, op, ops
-from irrun.export.rules import helpers
+from irrun.export.rules import helpers, state_spaces
 from irrun.export.site import NotConstantError, Site
 from irrun.ir.graph import Layer
 from irrun.shapes import PartialShape
@@ -336,6 +336,18 @@ def test_operands_that_are_broadcast_from_an_axis(shape, axis, expected):
     assert sizes(second) == (list(shape) if expected is None else expected)
     plain = helpers.align(make_site(a, value(2, 3, 4, type="f16"), auto_broadcast="numpy"))
     assert str(plain[1].type) == "f32"
+
+
+def test_groups_that_are_repeated_for_heads():
+    x = value(1, 3, 2, 5)
+    assert state_spaces._repeat_heads(x, 2, 2) is x
+    state_spaces._repeat_heads(x, 2, 6)
+    (node,) = get_graph().nodes
+    assert (node.type, node.attributes) == ("Gather", {"axis": 2})
+    assert [None if v.array is None else v.array.tolist() for v in node.inputs] == [None, [0, 0, 0, 1, 1, 1]]
+    for groups in (0, 4):
+        with pytest.raises(irrun.UnsupportedError, match=f"6 heads and {groups} groups"):
+            state_spaces._repeat_heads(x, groups, 6)
 
 
 # Files

@@ -221,6 +221,12 @@ def test_axes_of_other_lengths_stay(dynamic, axes, tmp_path):
         check(tmp_path, "Squeeze", "opset1", "", values, constants=[1], dynamic=dynamic)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u1"])
+def test_powers_of_scaled_values(dtype, tmp_path):
+    data = 'scale="0.75" shift="1.5" power="2"'
+    check(tmp_path, "PowerStatic", "cpu_plugin_opset", data, [np.array([0, 1, 2, 5]).astype(dtype)])
+
+
 @pytest.mark.parametrize("mode", ["mask", "index"])
 def test_layers_that_do_nothing(mode, tmp_path):
     """The result is a copy of the input."""
