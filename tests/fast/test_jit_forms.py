@@ -30,6 +30,7 @@ from irrun.fast.jit import (
     quantized_code,
     quantized_convolution,
     quantized_depthwise,
+    quantized_kernels,
 )
 from irrun.fast.jit.bindings import make_layout
 from irrun.fast.jit.code import Function
@@ -39,6 +40,7 @@ from irrun.fast.jit.convolution_plan import Geometry, Plan
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.kernels import ExpressionKernel, SoftmaxKernel
 from irrun.fast.jit.reductions import compile_softmax
+from irrun.fast.jit.team_code import make_team_code
 from irrun.fast.jit.transposition import is_transposed, make_transposition
 from irrun.fast.specialization import CallSite
 
@@ -684,3 +686,22 @@ def test_rows_of_codes_that_sections_share_have_memory_of_their_own(monkeypatch,
     pixels = 2 * in_channels // 4 * 11 * 16
     assert len(tasks) == 2
     assert pixels < size <= pixels + 2 * 256
+
+
+@pytest.mark.parametrize(("kind", "can_saturate"), [("product", False), ("convolution", True)])
+def test_descriptions_name_the_form_that_kernels_use(monkeypatch, kind, can_saturate):
+    asked = []
+
+    def record(can_saturate):
+        asked.append(can_saturate)
+        return dot_products.PORTABLE
+
+    monkeypatch.setattr(quantized_kernels, "get_dot_product", record)
+    assert "portable" in quantized_kernels._describe(kind, False)
+    assert asked == [can_saturate]
+
+
+def test_parts_of_jobs_are_numbered_from_0():
+    starts = re.findall(r"phi i64 \[ ([^,]+),", make_team_code(compiler.get_triple()))
+    assert starts
+    assert all(start == "0" or start.startswith("%") for start in starts)

@@ -163,7 +163,7 @@ class _Pairs(DotProduct):
             if sum_.lanes == 16
             else ("avx2.pmadd.ub.sw", "avx2.pmadd.wd")
         )
-        pairs = f.call(f"llvm.x86.{names[0]}", halves, data[0], weights[0])
+        pairs = f.call(f"llvm.x86.{names[0]}", halves, *data, *weights)
         return sum_ + f.call(f"llvm.x86.{names[1]}", sum_.type, pairs, f.coerce(1, halves))
 
 
