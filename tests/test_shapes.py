@@ -80,3 +80,9 @@ def test_compatibility_of_other_values_is_an_error():
         irrun.PartialShape([1, 2]).is_compatible(3)
     with pytest.raises(TypeError, match=r"expected a list of integers"):
         irrun.PartialShape(["1..3"]).is_compatible(["a"])
+
+
+def test_long_texts_of_dimensions_are_shortened() -> None:
+    for length, shown in ((60, repr("x" * 60)), (61, f"{'x' * 40!r}... of 61 characters")):
+        with pytest.raises(irrun.InputError, match=rf"^invalid dimension {shown}, expected a number"):
+            parse_dimension("x" * length)
