@@ -142,6 +142,8 @@ def test_names_of_devices(name, device):
         ("NPU", 'Device with "NPU" name is not available'),
         ("AUTO:GPU", 'Device with "GPU" name is not available'),
         ("AUTO:-CPU", 'Device with "AUTO:-CPU" name excludes "CPU"'),
+        ("AUTO:-CPU.0", 'Device with "AUTO:-CPU.0" name excludes "CPU"'),
+        ("AUTO:-CPU,GPU", 'Device with "GPU" name is not available'),
         ("HETERO:GPU,CPU", 'Device with "GPU" name is not available'),
         ("MULTI", 'Device with "MULTI" name is not available'),
         ("BATCH:GPU(4)", 'Device with "GPU" name is not available'),
