@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
@@ -395,3 +396,10 @@ def test_inputs_are_copied_to_requests_by_default() -> None:
     assert _data_dispatch(request, ARRAY) == _data_dispatch(request) == {}
     assert request.input_tensors[0].data.tolist() == [1, -2]
     assert not np.shares_memory(request.input_tensors[0].data, ARRAY)
+
+
+def test_latency_is_the_duration_of_the_run() -> None:
+    request = ov.compile_model(make_model(), "CPU").create_infer_request()
+    start = time.perf_counter()
+    request.infer(ARRAY)
+    assert 0 < request.latency <= 1000 * (time.perf_counter() - start)
