@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from irrun.errors import InputError
 from irrun.imports import import_file
 
 
-def test_changes_that_keep_the_time_and_the_size_of_a_file_are_seen(tmp_path, monkeypatch):
+def test_changes_that_keep_the_time_and_the_size_of_a_file_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     path = tmp_path / "operations.py"
     for value in (1, 2):
@@ -22,7 +23,7 @@ def test_changes_that_keep_the_time_and_the_size_of_a_file_are_seen(tmp_path, mo
     assert [entry.name for entry in tmp_path.iterdir()] == ["operations.py"]
 
 
-def test_files_import_their_neighbors(tmp_path):
+def test_files_import_their_neighbors(tmp_path: Path) -> None:
     (tmp_path / "neighbor_of_operations.py").write_text("number = 7\n")
     (tmp_path / "operations.py").write_text("from neighbor_of_operations import number\n")
     before = list(sys.path)
@@ -39,7 +40,7 @@ def test_files_import_their_neighbors(tmp_path):
         ("operations.py", "x =\n", r"operations\.py: SyntaxError: invalid syntax"),
     ],
 )
-def test_invalid_files_are_reported(name, text, message, tmp_path):
+def test_invalid_files_are_reported(name: str, text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=message):
         import_file(tmp_path / name)
