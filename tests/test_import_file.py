@@ -12,7 +12,9 @@ from irrun.errors import InputError
 from irrun.imports import import_file
 
 
-def test_changes_that_keep_the_time_and_the_size_of_a_file_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_that_keep_the_time_and_the_size_of_a_file_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     path = tmp_path / "operations.py"
     for value in (1, 2):
