@@ -52,6 +52,15 @@ def test_variables_are_described(running_sum):
     assert repr(request.query_state()[0]) == "<VariableState: 'sum', f32[3]>"
 
 
+def test_state_before_the_first_run_is_the_constant_initial_value(running_sum):
+    request = running_sum.create_infer_request()
+    (variable,) = request.query_state()
+    np.testing.assert_array_equal(variable.state, [100])
+    request.infer(np.ones(1, F32))
+    variable.reset()
+    np.testing.assert_array_equal(variable.state, [100])
+
+
 def test_inputs_and_outputs_of_a_compiled_model_are_those_of_the_model(running_sum):
     assert running_sum.input("x") == running_sum.input() == running_sum.inputs[0]
     assert running_sum.output("total") == running_sum.output(0) == running_sum.outputs[0]
