@@ -40,8 +40,8 @@ def append_to_variable(past: Array, new: Array, *, axis: int, variable_id: str, 
     axis = _check_operands(past, new, axis)
     length, total = past.shape[axis], past.shape[axis] + new.shape[axis]
     buffer = variables.buffers.get(variable_id)
-    is_kept = buffer is not None and (variables.appended.get(variable_id) is past or _is_beginning(past, buffer, axis))
-    if buffer is None or not is_kept or buffer.shape[axis] < total:
+    is_last = variables.appended.get(variable_id) is past
+    if buffer is None or not (is_last or _is_beginning(past, buffer, axis)) or buffer.shape[axis] < total:
         buffer = _allocate_buffer(past.shape, axis, total, past.dtype)
         buffer[_make_index(axis, 0, length)] = past
     return _append(buffer, new, axis, length, variable_id, variables)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ __all__ = [
     "View",
     "apply_rules",
     "get_other_input",
+    "join",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -108,6 +109,11 @@ class View:
         producer = self.producers.get(slot)
         return producer if producer is not None and self.count_uses(slot) == 1 else None
 
+    def get_sole_consumer(self, slot: int) -> Instruction | None:
+        """Return the instruction that reads a value with a single use, or None."""
+        consumers = self.consumers[slot]
+        return consumers[0] if consumers and self.count_uses(slot) == 1 else None
+
     def add_slot(self, value: Array | None = None, port: Port | None = None) -> int:
         """Add a slot to the program and return it.
 
@@ -156,6 +162,22 @@ def get_other_input(instruction: Instruction, slot: int) -> int:
     """Return the input of an operation of two inputs that is not in a slot, or the slot if both are."""
     first, second = instruction.inputs
     return second if first == slot else first
+
+
+def join(members: Sequence[Instruction], kernel: Any, inputs: tuple[int, ...]) -> Changes:
+    """Yield the changes that put one instruction in the place of the last of several, and remove the others.
+
+    Args:
+        members: The instructions, in order. They become the plain instructions of the new one.
+        kernel: The kernel that computes the last value; it describes itself.
+        inputs: The slots that the kernel gets.
+    """
+    *others, last = members
+    for instruction in others:
+        yield instruction, ()
+    description = kernel.description
+    joined = replace(last, kernel=kernel, attributes={}, inputs=inputs, plain=tuple(members), description=description)
+    yield last, (joined,)
 
 
 #: Instructions by the names of the patterns that they match.

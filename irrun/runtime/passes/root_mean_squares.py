@@ -6,15 +6,13 @@ square, Power(..., -0.5) as the inverse root or Divide(x, Sqrt(...)), and the sc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.kernels import NormalizationKernel
-from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View, get_other_input
+from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View, get_other_input, join
 from irrun.runtime.program import Instruction
 
 __all__ = ["RULES"]
@@ -71,15 +69,15 @@ class _Chain:
     def find_scale(self) -> Array | None:
         """Return the constant row that multiplies the normalized value, and add the product; None if there is none."""
         shape = self._view.get_shape(self.data) or ()
-        consumers = self._view.consumers[self.value]
-        if self._view.count_uses(self.value) != 1 or not consumers or not MULTIPLY.accepts(consumers[0]):
+        product = self._view.get_sole_consumer(self.value)
+        if product is None or not MULTIPLY.accepts(product):
             return None
-        scale = self._view.get_constant(get_other_input(consumers[0], self.value))
+        scale = self._view.get_constant(get_other_input(product, self.value))
         if scale is None or scale.dtype != F32 or scale.ndim > len(shape):
             return None
         if scale.size != shape[-1] or scale.shape[-1:] != shape[-1:]:
             return None
-        self.members.append(consumers[0])
+        self.members.append(product)
         return scale.reshape(-1)
 
     def _is_square(self, instruction: Instruction) -> bool:
@@ -90,16 +88,12 @@ class _Chain:
 
     def _follow(self, *patterns: Pattern) -> Instruction:
         """Add the only consumer of the last value, which must match one of the patterns, and return it."""
-        consumers = self._view.consumers[self.value]
-        if (
-            self._view.count_uses(self.value) != 1
-            or not consumers
-            or not any(p.accepts(consumers[0]) for p in patterns)
-        ):
+        consumer = self._view.get_sole_consumer(self.value)
+        if consumer is None or not any(pattern.accepts(consumer) for pattern in patterns):
             names = " or ".join(pattern.name for pattern in patterns)
             raise RefusalError(f"{self.members[-1].operation.type} is not followed by {names} alone")
-        self.members.append(consumers[0])
-        return consumers[0]
+        self.members.append(consumer)
+        return consumer
 
     def _multiply_data(self) -> None:
         """Add the product of the inverse root and the data."""
@@ -127,7 +121,7 @@ def _check(view: View, match: Match) -> str:
         return "not along a known last axis that is kept"
     if axes.reshape(-1).tolist() not in ([-1], [len(shape) - 1]):
         return "not along the last axis alone"
-    if mean.plain or not view.is_f32(mean.inputs[0]):
+    if not view.is_f32(mean.inputs[0]):
         return "not f32"
     return ""
 
@@ -137,31 +131,14 @@ def _build(view: View, match: Match) -> Changes:
     shape = view.get_shape(chain.data)
     if shape is None or view.get_constant(chain.data) is not None or view.get_shape(chain.value) != shape:
         raise RefusalError("the normalized value is constant, or its shape is not known")
-    if any(instruction.plain or instruction.operation.is_custom for instruction in chain.members):
+    if any(instruction.plain for instruction in chain.members):
         raise RefusalError("an operation has another kernel")
     scale = chain.find_scale()
     attributes = {"eps": chain.epsilon, "normalize_variance": True, "eps_mode": "inside_sqrt"}
-    steps: Sequence[Step] = () if scale is None else (Step("Multiply", (0, 1)),)
-    kernel = NormalizationKernel(
-        len(shape), 1, attributes, tuple(steps), [] if scale is None else [scale], is_centered=False
-    )
+    steps, operands = ((), []) if scale is None else ((Step("Multiply", (0, 1)),), [scale])
+    kernel = NormalizationKernel(len(shape), 1, attributes, steps, operands, is_centered=False)
     kernel.prepare([tuple(d or 1 for d in shape)])
-    *others, last = chain.members
-    for instruction in others:
-        yield instruction, ()
-    yield (
-        last,
-        (
-            replace(
-                last,
-                kernel=kernel,
-                attributes={},
-                inputs=(chain.data,),
-                plain=tuple(chain.members),
-                description=kernel.description,
-            ),
-        ),
-    )
+    return join(chain.members, kernel, (chain.data,))
 
 
 RULES = (Rule("normalize by the root mean square in one kernel", MEAN, _build, _check),)

@@ -6,10 +6,8 @@ the last axis of x into halves.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from irrun.fast.jit.rotary import RotaryKernel
-from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View, get_other_input
+from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View, get_other_input, join
 from irrun.runtime.program import Instruction
 
 __all__ = ["RULES"]
@@ -39,12 +37,11 @@ def _check(view: View, match: Match) -> str:
 def _find_data(view: View, match: Match) -> tuple[int, list[Instruction]]:
     """Return the slot of the value whose halves are exchanged, and the instructions that divide it."""
     second, first = match["negation"].inputs[0], match["concat"].inputs[1]
-    producers = [view.get_sole_producer(slot) for slot in (first, second)]
+    one, two = view.get_sole_producer(first), view.get_sole_producer(second)
     shape = view.get_shape(match["concat"].outputs[0]) or ()
     shapes = [view.get_shape(slot) for slot in (first, second)]
     if any(x is None or len(x) != len(shape) or 2 * (x[-1] or 0) != shape[-1] for x in shapes):
         raise RefusalError("the concatenated values are not halves")
-    one, two = producers
     if one is None or two is None or one.inputs[0] != two.inputs[0]:
         raise RefusalError("the halves are used elsewhere, or are not of one value")
     data, axis = one.inputs[0], len(shape) - 1
@@ -71,10 +68,10 @@ def _is_slice(view: View, instruction: Instruction, start: int, axis: int) -> bo
 
 def _get_consumer(view: View, slot: int, pattern: Pattern) -> Instruction:
     """Return the only consumer of a value, which must match a pattern."""
-    consumers = view.consumers[slot]
-    if view.count_uses(slot) != 1 or not consumers or not pattern.accepts(consumers[0]):
+    consumer = view.get_sole_consumer(slot)
+    if consumer is None or not pattern.accepts(consumer):
         raise RefusalError(f"the exchanged halves are not used by {pattern.name} alone")
-    return consumers[0]
+    return consumer
 
 
 def _build(view: View, match: Match) -> Changes:
@@ -99,22 +96,7 @@ def _build(view: View, match: Match) -> Changes:
         raise RefusalError("an operation has another kernel")
     kernel = RotaryKernel(len(shape))
     kernel.prepare(())
-    *others, last = members
-    for instruction in others:
-        yield instruction, ()
-    yield (
-        last,
-        (
-            replace(
-                last,
-                kernel=kernel,
-                attributes={},
-                inputs=(data, cosine, sine),
-                plain=tuple(members),
-                description=kernel.description,
-            ),
-        ),
-    )
+    return join(members, kernel, (data, cosine, sine))
 
 
 RULES = (Rule("rotate halves of rows in one kernel", CONCAT, _build, _check),)
