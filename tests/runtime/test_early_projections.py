@@ -196,6 +196,14 @@ def test_offsets_of_channels_are_projected(shape, is_moved):
     assert counts["Convolution"] == (not is_moved)
 
 
+def test_offsets_of_positions_are_not_projected():
+    tokens = o.parameter([1, 96, 40], F32)
+    rows = o.matmul(tokens, constant(OUT_CHANNELS, 40, seed=1), False, True)
+    rows = o.add(rows, constant(1, 96, seed=2), "PDPD")  # along the first two axes
+    counts = count_operations([tokens], project(enlarge(transform_rows(rows, (1, OUT_CHANNELS, 8, 12)))))
+    assert counts["Convolution"] == 1
+
+
 @pytest.mark.parametrize(
     ("compute_rows", "is_moved"),
     [

@@ -92,6 +92,17 @@ def test_column_does_not_become_a_row(tmp_path):
     np.testing.assert_allclose(fast(x)[0], plain(x)[0], rtol=2e-6)
 
 
+def test_scale_along_another_axis_is_not_a_row(tmp_path):
+    def build(x):
+        return o.multiply(normalize(x), ROW, "PDPD")  # along the first axis
+
+    plain, fast = compile_networks(tmp_path, [LENGTH, LENGTH], build)
+    x = RNG.normal(size=(LENGTH, LENGTH)).astype(F32)
+    np.testing.assert_allclose(fast(x)[0], plain(x)[0], rtol=2e-6)
+    assert has_one_kernel(fast)
+    assert len(describe(fast)) == 2
+
+
 def test_rows_of_zeros_and_infinities_are_as_without_the_kernel(tmp_path):
     plain, fast = compile_networks(tmp_path, [4, LENGTH], lambda x: normalize(x, epsilon=0.0))
     x = np.ones((4, LENGTH), F32)

@@ -203,3 +203,39 @@ def test_same_bits_for_any_number_of_threads(tmp_path):
     inputs = [make_floats(8, 8, 64, 16), make_floats(1, 1, 64, 16), make_floats(1, 1, 64, 16)]
     results = [irrun.compile_model(tmp_path / "model.xml", jit=True, threads=n)(inputs)[0] for n in (1, 2, 4)]
     assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
+
+
+def test_tables_along_another_axis_are_not_rows(tmp_path):
+    def build(x, cosine, sine):
+        first, second = o.split(x, np.array(-1), 2).outputs()
+        products = o.multiply(x, cosine, "PDPD"), o.multiply(o.concat([o.negative(second), first], 1), sine, "PDPD")
+        return o.add(*products)  # the tables belong to the first axis
+
+    plain, fast = compile_networks(tmp_path, build, (16, 16), (16,))
+    inputs = [make_floats(16, 16), make_floats(16), make_floats(16)]
+    np.testing.assert_allclose(fast(inputs)[0], plain(inputs)[0], rtol=0, atol=3e-6)
+    assert not has_kernel(fast)
+
+
+def test_states_of_variables_are_not_halves_of_a_value(tmp_path):
+    from openvino import op
+    from openvino.op.util import Variable, VariableInfo
+
+    def make_variable(name):
+        info = VariableInfo()
+        info.data_shape, info.data_type, info.variable_id = ov.PartialShape([2, 2]), ov.Type.f32, name
+        return Variable(info)
+
+    variables = [make_variable(name) for name in "ab"]
+    first, second = (op.read_value(variable) for variable in variables)  # without an initial value
+    x = o.parameter([2, 4], F32)
+    result = o.add(o.multiply(o.concat([o.negative(second), first], 1), x), x)
+    states = [op.assign(o.constant(make_floats(2, 2)), variable) for variable in variables]
+    ov.serialize(ov.Model([o.result(result)], states, [x], "model"), tmp_path / "model.xml")
+    plain, fast = (
+        irrun.compile_model(tmp_path / "model.xml", jit=jit, optimize=jit).create_infer_request()
+        for jit in (False, True)
+    )
+    for _ in range(2):
+        value = make_floats(2, 4)
+        np.testing.assert_allclose(fast.infer(value)[0], plain.infer(value)[0], rtol=0, atol=3e-6)

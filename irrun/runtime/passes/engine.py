@@ -226,10 +226,12 @@ class Pattern:
         return match
 
     def accepts(self, instruction: Instruction) -> bool:
-        """Return whether an instruction has one of the types, or the property."""
+        """Return whether an instruction has one of the types, or the property, and broadcasts as NumPy does."""
         operation = instruction.operation
         if self.has is None and not self.types:
             return True
+        if instruction.attributes.get("auto_broadcast", "numpy") != "numpy":
+            return False
         if operation.opset or operation.is_custom:
             return False
         return operation.type in self.types if self.has is None else self.has(operation)
