@@ -42,7 +42,7 @@ def _find_data(view: View, match: Match) -> tuple[int, list[Instruction]]:
     shapes = [view.get_shape(slot) for slot in (first, second)]
     if any(x is None or len(x) != len(shape) or 2 * (x[-1] or 0) != shape[-1] for x in shapes):
         raise RefusalError("the concatenated values are not halves")
-    if one is None or two is None or one.inputs[0] != two.inputs[0]:
+    if one is None or two is None or not one.inputs or one.inputs[0] not in two.inputs[:1]:
         raise RefusalError("the halves are used elsewhere, or are not of one value")
     data, axis = one.inputs[0], len(shape) - 1
     if view.get_constant(data) is not None or view.get_shape(data) != shape or not view.is_f32(data):
