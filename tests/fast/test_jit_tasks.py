@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import sys
 import threading
 import time
 
@@ -106,6 +107,22 @@ def test_helpers_that_sleep_are_woken_up():
         while not all(helper.is_asleep for helper in helpers[:2]):
             assert time.monotonic() < deadline
             time.sleep(0.001)
+
+
+def test_helpers_need_no_lock_of_the_interpreter_to_fall_asleep():
+    source = np.arange(COUNT, dtype=np.float32)
+    task = make_scaling_task(8)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)
+    try:
+        scale(source, task, 2)
+        helper = team._get_team()._helpers[0]
+        deadline = time.monotonic() + 30
+        while not helper.is_asleep:  # this thread keeps the lock
+            assert time.monotonic() < deadline
+        np.testing.assert_array_equal(scale(source, task, 2), source * np.float32(2.5) - 3)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_threads_that_run_tasks_at_the_same_time_get_their_own_results():

@@ -60,7 +60,7 @@ class _Team:
     def _measure_pause(self) -> float:
         """Return the duration of a pause in nanoseconds."""
         start = time.perf_counter_ns()
-        self._serve(self._address, 0, PATIENCE)
+        self._serve(self._address, ctypes.addressof(ctypes.c_int64()), 0, PATIENCE)
         return (time.perf_counter_ns() - start) / PATIENCE
 
     def run(self, jobs: Array, count: int, helper_count: int) -> None:
@@ -79,9 +79,9 @@ class _Team:
         if jobs[WAITS] > MIN_WAITS:
             self._load.judge_waiting(start, int(jobs[OWN_PARTS]), int(jobs[WAITS]) * self._pause_time)
 
-    def serve(self, number: int) -> None:
-        """Help with jobs until there are none for a while."""
-        self._serve(self._address, number, PATIENCE)
+    def serve(self, number: int, sleeps: ctypes.c_int64) -> None:
+        """Help with jobs until there are none for a while, and set `sleeps` to 1."""
+        self._serve(self._address, ctypes.addressof(sleeps), number, PATIENCE)
 
     def _start(self, count: int) -> None:
         with self._lock, contextlib.suppress(RuntimeError):  # no more threads can be started
@@ -156,19 +156,21 @@ class _Helper:
     Args:
         team: The team.
         number: The number of the thread, from 1 on.
-
-    Attributes:
-        is_asleep: Whether it must be woken up.
     """
 
     def __init__(self, team: _Team, number: int) -> None:
-        self.is_asleep = False
+        self._sleeps = ctypes.c_int64(1)
         self._signal = threading.Lock()
         self._signal.acquire()
         self._team, self._number = team, number
         self._avoided_core = -1
         self._thread = threading.Thread(target=self._work, name=f"irrun-kernels-{number}", daemon=True)
         self._thread.start()
+
+    @property
+    def is_asleep(self) -> bool:
+        """Return whether it must be woken up."""
+        return self._sleeps.value != 0
 
     def wake(self) -> None:
         """Let it help again, on a core other than the current one.
@@ -180,16 +182,14 @@ class _Helper:
             self._avoided_core = core
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(self._thread.native_id or 0, os.sched_getaffinity(0) - {core})
-        self.is_asleep = False
+        self._sleeps.value = 0
         with contextlib.suppress(RuntimeError):  # another thread has just woken it up
             self._signal.release()
 
     def _work(self) -> None:
         while True:
-            self.is_asleep = True
             self._signal.acquire()
-            self.is_asleep = False
-            self._team.serve(self._number)
+            self._team.serve(self._number, self._sleeps)
 
 
 @functools.cache

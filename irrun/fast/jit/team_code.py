@@ -31,8 +31,11 @@ CALLS, STARTS, PART_COUNT, HELPER_COUNT, BASE_COUNT, OWN_PARTS, WAITS, LENGTH, H
 #: Number of pauses before a waiting thread yields its core to other threads, perhaps a helper: about 200
 #: microseconds. A thread that yields on a busy machine gets its core back after milliseconds.
 SPIN_COUNT = 8192
+#: Number of pauses for which a helper still waits after it has announced that it sleeps. A thread may open a job just
+#: after it has read that the helper is awake.
+LAST_WAITS = 1000
 
-SIGNATURES = {"run_jobs": ("ptr", "ptr", "i64", "i64", "ptr"), "serve": ("ptr", "i64", "i64")}
+SIGNATURES = {"run_jobs": ("ptr", "ptr", "i64", "i64", "ptr"), "serve": ("ptr", "ptr", "i64", "i64")}
 
 #: Pause instructions by processor, which yield to the core's other hardware thread: declarations and calls.
 _PAUSES = {
@@ -165,9 +168,13 @@ class _RunJobs(_TeamFunction):
 
 
 class _Serve(_TeamFunction):
-    """Helps with jobs until the team has had no owner for a number of pauses. Threads are numbered from 1."""
+    """Helps with jobs until the team has had no owner for a number of pauses. Threads are numbered from 1.
 
-    names = ("state", "thread", "patience")
+    Before it returns, it sets `sleeps` to 1. The interpreter would learn too late that a helper sleeps, since the
+    helper needs its lock to say so.
+    """
+
+    names = ("state", "sleeps", "thread", "patience")
 
     def write(self) -> Function:
         """Write the function."""
@@ -179,21 +186,29 @@ class _Serve(_TeamFunction):
             current.set(self.get_state(SEQUENCE))
             is_open = self.compare("ne", current.get() & 1, 0)
             has_job.set(is_open & self.compare("ne", current.get(), done.get()))
-            return has_job.get() | self.compare("slt", pauses.get(), patience)
+            return has_job.get() | self.compare("slt", pauses.get(), patience + LAST_WAITS)
 
         def help_with_job() -> None:
             self.help(current.get())
             done.set(current.get())
+            with self.when(self.compare("sge", pauses.get(), patience)):
+                self.set_sleeps(0)
             pauses.set(0)
 
         def wait() -> None:
             self.pause()
             is_free = self.compare("eq", self.get_state(OWNER, "monotonic"), 0)
             pauses.add(self.convert("zext", is_free, "i64"))
+            with self.when(is_free & self.compare("eq", pauses.get(), patience)):
+                self.set_sleeps(1)
 
         with self.repeat(goes_on):
             self.choose(has_job.get(), help_with_job, wait)
         return self
+
+    def set_sleeps(self, value: int) -> None:
+        """Announce whether the helper sleeps."""
+        self.append(f"store atomic i64 {value}, ptr {self.parameters['sleeps']} seq_cst, align 8")
 
     def help(self, sequence: Value) -> None:
         """Compute parts of the job with a sequence number, unless it is closed or has enough helpers."""
