@@ -477,7 +477,8 @@ def test_products_of_several_blocks_of_rows_agree_with_the_definition(tmp_path, 
 @pytest.mark.parametrize("kind", ["channels", "rows"])
 def test_sequences_have_the_bits_of_single_instructions(kind, limit, tmp_path, monkeypatch):
     """With few members, codes are inputs and outputs of sequences."""
-    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_MEMBERS", limit)
+    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_WORK", limit)
+    monkeypatch.setattr("irrun.runtime.passes.jit_sequences._MemberFactory.count_work", lambda self, instruction: 1)
     value = IMAGE if kind == "channels" else RNG.normal(size=(2, 7, 32)).astype(F32)
     x = o.parameter(value.shape, F32)
     if kind == "channels":

@@ -12,6 +12,7 @@ from irrun.activity import find_step
 from irrun.errors import InputError
 from irrun.fast.jit.sequences import MAX_MISSES, MAX_PLANS, SequenceKernel
 from irrun.inspection.instruments import KernelTimer
+from irrun.runtime.passes.jit_sequences import DEFAULT_WORK
 
 ov = import_builder()
 o = import_builder("openvino.opset13")
@@ -243,14 +244,28 @@ def test_members_are_separated_where_shapes_change_in_many_runs(tmp_path):
     assert calls  # other requests try again
 
 
+#: Arithmetic operations of a convolution of 8 maps of 6x6 elements, of its bias and of Swish.
+WORK = 2 * 8 * 8 * 9 * 36 + 5 * 8 * 36
+
+
 def test_long_sequences_are_divided(tmp_path, monkeypatch):
-    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_MEMBERS", 3)
+    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_WORK", 3 * WORK)
     x = data = o.parameter([1, 8, 6, 6], F32)
     for seed in range(7):
         x = convolve(x, 8, seed)
     compiled = compile_results(tmp_path, [data], x)
     assert [len(operations) for operations in list_sequences(compiled).values()] == [3, 3]
     check(compiled, draw((1, 8, 6, 6)))
+
+
+def test_sequences_of_unknown_work_are_divided_by_their_number_of_members(tmp_path, monkeypatch):
+    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_WORK", 3 * DEFAULT_WORK)
+    x = data = o.parameter([-1, 8, 6, 6], F32)
+    for seed in range(7):
+        x = convolve(x, 8, seed)
+    compiled = compile_results(tmp_path, [data], x)
+    assert [len(operations) for operations in list_sequences(compiled).values()] == [3, 3]
+    check(compiled, draw((2, 8, 6, 6)))
 
 
 def test_sequences_tell_their_first_layer_and_number(tmp_path, monkeypatch):
@@ -261,7 +276,7 @@ def test_sequences_tell_their_first_layer_and_number(tmp_path, monkeypatch):
         steps.append(find_step())
         return call(kernel, *inputs)
 
-    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_MEMBERS", 3)
+    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_WORK", 3 * WORK)
     monkeypatch.setattr(SequenceKernel, "__call__", record)
     x = data = o.parameter([1, 8, 6, 6], F32)
     for seed in range(6):

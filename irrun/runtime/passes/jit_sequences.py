@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.errors import REFUSALS
-from irrun.fast.jit.bindings import Layout, get_strides
+from irrun.fast.jit.bindings import Layout, get_layout, get_strides
 from irrun.fast.jit.copies import bind_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.sequence_members import Computation, Concatenation, Member, Views, list_inputs, view_layout
 from irrun.fast.jit.sequences import SequenceKernel
+from irrun.ir.graph import Port
 from irrun.runtime.passes.engine import View
 from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import ABSENT, Instruction, Program
@@ -26,8 +27,11 @@ __all__ = ["join_instructions", "run"]
 
 Array = np.ndarray[Any, Any]
 
-#: Maximum number of members of a sequence. Between sequences, runs check time limits and the load of the cores.
-MAX_MEMBERS = 40
+#: Maximum number of arithmetic operations of a sequence: 0.02 seconds on a fast core. Between sequences, runs check
+#: time limits and the load of the cores.
+MAX_WORK = 1 << 31
+#: Arithmetic operations of a member whose number is unknown, as in models with dynamic shapes.
+DEFAULT_WORK = MAX_WORK // 40
 
 
 def run(program: Program, resources: Resources) -> None:
@@ -45,6 +49,7 @@ def join_instructions(program: Program) -> None:
     pending: list[Instruction] = []
     members: list[Member] = []
     factory = _MemberFactory(program)
+    total = 0
 
     def flush(stop: int) -> None:
         """Append the pending instructions, which end before number `stop`."""
@@ -57,8 +62,11 @@ def join_instructions(program: Program) -> None:
         factory.layouts.clear()
 
     for number, instruction in enumerate(program.instructions):
-        if len(pending) == MAX_MEMBERS:
+        work = factory.count_work(instruction)
+        if total + work > MAX_WORK:
             flush(number)
+            total = 0
+        total += work
         member = factory.make(instruction)
         if member is None:
             flush(number)
@@ -117,6 +125,23 @@ class _MemberFactory:
             if isinstance(instruction.kernel, CompiledKernel) and instruction.kernel.returns_codes
             for slot in instruction.outputs
         }
+
+    def count_work(self, instruction: Instruction) -> int:
+        """Return the number of arithmetic operations of a compiled kernel, or an estimate. Movements count as 0."""
+        if not isinstance(instruction.kernel, CompiledKernel):
+            return 0
+        total = 0
+        for definition in instruction.definitions:
+            inputs: list[Array | None] = []
+            for slot, port in zip(definition.inputs, definition.layer.inputs, strict=False):
+                constant = self.view.get_constant(slot)
+                inputs.append(_make_sample(port) if constant is None else constant)
+            outputs = [x for port in definition.layer.outputs if (x := _make_sample(port)) is not None]
+            if len(inputs) < len(definition.inputs) or not outputs or any(x is None for x in inputs):
+                return DEFAULT_WORK
+            count = definition.operation.count_flops(inputs, outputs, definition.attributes)
+            total += DEFAULT_WORK if count is None else count
+        return total
 
     def make(self, instruction: Instruction) -> Member | None:
         """Return an instruction as a member of a sequence, or None if it cannot be one."""
@@ -187,10 +212,19 @@ class _MemberFactory:
 
     def get_layout(self, slot: int) -> Layout | None:
         """Return the layout of a value, or None if it depends on its shape at run time."""
-        shape = self.view.get_static_shape(slot)
+        constant, shape = self.view.get_constant(slot), self.view.get_static_shape(slot)
+        if constant is not None:
+            return get_layout(constant)
         if slot in self.layouts or shape is None:
             return self.layouts.get(slot)
         return Layout(shape, get_strides(shape))
+
+
+def _make_sample(port: Port) -> Array | None:
+    """Return an array with the declared shape of a value, without memory, or None if a dimension is dynamic."""
+    if port.shape is None or port.shape.is_dynamic:
+        return None
+    return np.broadcast_to(np.float32(0), port.shape.get_min_shape())
 
 
 def _call(kernel: Callable[..., Any], constants: Sequence[Any], attributes: dict[str, Any], data: Array) -> Any:
