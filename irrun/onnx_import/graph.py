@@ -119,7 +119,7 @@ class Value(Operators):
         if name in self.names:
             return
         self.names.append(name)
-        if self.layer is not None and self.constant is None:
+        if self.layer is not None:
             port = self.layer.outputs[self.position]
             port.names = (*port.names, name)
 

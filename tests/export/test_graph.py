@@ -16,7 +16,7 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.export import writing
 from irrun.export.graph import Graph, cast, constant, get_graph, has_type, op, ops
 from irrun.export.rules import helpers, state_spaces
-from irrun.export.site import NotConstantError, Site
+from irrun.export.site import RULES, NotConstantError, Site, exports
 from irrun.ir.graph import Layer
 from irrun.shapes import PartialShape
 
@@ -312,6 +312,31 @@ def test_inputs_and_attributes_of_layers():
     assert types()[-2:] == ["Concat", "Reshape"]
     assert helpers.list_entries(site, 0, 2) == [3, -1]
     assert len(helpers.list_entries(make_site(value(3, type="i32")), 0, 3)) == 3
+
+
+def test_rules_that_compute_in_f32():
+    """Only low-precision floats are converted, and results of f32 get their type; or f64 too."""
+    for compute, wide in (("f32", "f64"), ("only f32", "f32")):
+        given = []
+
+        @exports("Mine-1", compute=compute)
+        def rule(site, given=given):
+            given.append([None if v is None else v.type.name for v in site.inputs])
+            assert all(v is None or sizes(v) == [2, 3] for v in site.inputs)
+            return [op("Sum", *[v for v in site.inputs if v is not None and v.type.is_float]), constant(1)]
+
+        registered = RULES.pop("Mine-1")
+        for kinds, computed, result in (
+            (["f16", "f16"], ["f32", "f32"], "f16"),
+            (["i32", "f16", None], ["i32", "f32", None], "f16"),
+            ([None, "bf16", "i64"], [None, "f32", "i64"], "bf16"),
+            (["i32", "f32"], ["i32", "f32"], "f32"),
+            (["i64", "f64"], ["i64", wide], "f64"),
+        ):
+            inputs = [None if kind is None else value(2, 3, type=kind) for kind in kinds]
+            results = registered(make_site(*inputs))
+            assert given[-1] == computed
+            assert [v.type.name for v in results] == [result, "i64"]
 
 
 def test_ranks_that_operations_require():

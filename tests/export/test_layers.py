@@ -61,7 +61,7 @@ def check_shapes(model, exported, results):
             ]
 
 
-def check(folder, type, version, data, values, *, constants=(), dynamic=False, outputs=1, rtol=1e-5):
+def check(folder, type, version, data, values, *, constants=(), dynamic=False, unranked=(), outputs=1, rtol=1e-5):
     """Check that an exported layer gives what irrun computes, and return the types of its nodes.
 
     Args:
@@ -72,6 +72,7 @@ def check(folder, type, version, data, values, *, constants=(), dynamic=False, o
         values: Its inputs; None for one that is missing.
         constants: Positions of inputs that are constants.
         dynamic: Whether the dimensions of the other inputs are dynamic, or the positions of inputs with dynamic ones.
+        unranked: Positions of inputs with dynamic ranks.
         outputs: The number of its outputs.
         rtol: The relative tolerance.
     """
@@ -85,7 +86,9 @@ def check(folder, type, version, data, values, *, constants=(), dynamic=False, o
             weights += value.tobytes()
         else:
             shape = ["?"] * value.ndim if dynamic is True or (dynamic and i in dynamic) else shape
+            shape = ["..."] if i in unranked else shape
             text = f'element_type="{kind}" shape="{",".join(map(str, shape))}"'
+            shape = () if i in unranked else shape
             layers.append(layer(i, "Parameter", data=text, outputs=[port(0, shape)]))
             parameters.append(value)
         edges.append((i, 0, 100, i))

@@ -54,7 +54,7 @@ def _round_limits(element_type: ElementType, low: float, high: float) -> tuple[i
     return math.ceil(min(max(low, lowest), greatest)), math.floor(min(max(high, lowest), greatest))
 
 
-def _in_floats(function: Callable[[Value], Value], data: Value, *, truncate: bool = False) -> Value:
+def _in_floats(function: Callable[[Value], Value], data: Value, *, truncate: bool) -> Value:
     """Apply a function of floats, also to integers."""
     if data.type.is_float:
         return function(data)
@@ -75,19 +75,14 @@ def export_selu(site: Site) -> Value:
     if alpha is None or scale is None:
         raise UnsupportedError("alpha or lambda is not connected")
 
+    factors = [reshape(value, []) for value in (alpha, scale)]
+
     def selu(x: Value) -> Value:
         low = op("Min", x, scalar_like(x, 0.0))
-        return cast(flat(scale), x.type) * (op("Relu", x) + cast(flat(alpha), x.type) * (op("Exp", low) - 1.0))
+        a, b = (cast(factor, x.type) for factor in factors)
+        return b * (op("Relu", x) + a * (op("Exp", low) - 1.0))
 
-    def flat(value: Value) -> Value:
-        return reshape(value, [1]) if value.rank != 0 else value
-
-    return _match(_in_floats(selu, site[0]), site)
-
-
-def _match(value: Value, site: Site) -> Value:
-    """Restore the shape of a scalar that was computed with values of one element."""
-    return reshape(value, []) if site[0].rank == 0 else value
+    return _in_floats(selu, site[0], truncate=False)
 
 
 @exports("Gelu-2", "Gelu-7", compute="f32")

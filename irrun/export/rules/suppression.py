@@ -212,7 +212,7 @@ def export_suppression(site: Site) -> list[Value]:
         if below is not None:
             threshold = constant(np.nextafter(below.astype(np.float32), np.float32(-1)))
         else:
-            threshold = threshold - (threshold * 6e-8 + 1e-30)
+            threshold = threshold * float(1 - np.finfo(np.float32).epsneg)
         threshold = op("Max", threshold, constant(0.0))
         index = op(
             "NonMaxSuppression", boxes, scores, reshape(limit, [1]), reshape(threshold, [1]),

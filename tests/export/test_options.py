@@ -1,0 +1,238 @@
+"""Options of single layers in onnxruntime, the types and ranks of their inputs, and the nodes that they become."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import onnx
+
+import irrun
+from export.test_layers import POOL, check, make
+
+
+def integers(*values):
+    return np.array(values, np.int64)
+
+
+def number(value, dtype=np.int64):
+    return np.array(value, dtype)
+
+
+IMAGE = make(2, 3, 7, 8)
+WINDOW = 'strides="2,2" pads_begin="1,0" pads_end="0,1" dilations="1,1" auto_pad="explicit"'
+BOXES = np.array([[[0, 0, 2, 1], [0, 0, 1, 1], [0, 0, 0.5, 1], [5, 5, 6, 6]]], np.float32)
+SCORES = np.array([[[0.9, 0.8, 0.7, 0.6]]], np.float32)
+
+
+# -- ranks
+
+
+@pytest.mark.parametrize(
+    ("type", "version", "data", "values", "unranked", "outputs"),
+    [
+        ("AvgPool", "opset1", POOL.format(k="2,2", s="2,2", b="0,0", e="0,0", r="floor", a="explicit")
+         + ' exclude-pad="true"', [IMAGE], [0], 1),
+        ("MaxPool", "opset1", POOL.format(k="2,2", s="2,2", b="0,0", e="0,0", r="floor", a="explicit"), [IMAGE], [0],
+         1),
+        ("Convolution", "opset1", WINDOW, [IMAGE, make(4, 3, 3, 3)], [0], 1),
+        ("GroupConvolution", "opset1", WINDOW, [IMAGE, make(3, 2, 1, 3, 3)], [0], 1),
+        ("ConvolutionBackpropData", "opset1", WINDOW, [IMAGE, make(3, 2, 3, 3)], [0], 1),
+        ("GroupConvolutionBackpropData", "opset1", WINDOW, [IMAGE, make(3, 1, 2, 3, 3)], [0], 1),
+        ("Transpose", "opset1", "", [make(2, 3, 4), integers(2, 0, 1)], [0], 1),
+        ("NonMaxSuppression", "opset9", 'box_encoding="corner" sort_result_descending="true" output_type="i64"',
+         [BOXES, SCORES, number(3), number(0.4, "f4"), number(0.1, "f4")], [0, 1], 3),
+        ("MatrixNms", "opset8", 'sort_result_type="score" output_type="i64" decay_function="linear"', [BOXES, SCORES],
+         [0, 1], 3),
+        ("MulticlassNms", "opset9", 'sort_result_type="score" output_type="i64" iou_threshold="0.4"',
+         [BOXES, SCORES], [0, 1], 3),
+    ],
+)  # fmt: skip
+def test_ranks_that_follow_from_the_operation(type, version, data, values, unranked, outputs, tmp_path):
+    constants = [i for i in range(len(values)) if i not in unranked]
+    check(tmp_path, type, version, data, values, constants=constants, unranked=unranked, outputs=outputs, rtol=1e-4)
+
+
+@pytest.mark.parametrize("keep_dims", [True, False])
+def test_ranks_of_reductions_over_variable_axes(keep_dims, tmp_path):
+    values = [make(2, 3, 4), integers(0, 2)]
+    check(tmp_path, "ReduceSum", "opset1", f'keep_dims="{str(keep_dims).lower()}"', values)
+    (output,) = onnx.load(str(tmp_path / "model.onnx")).graph.output
+    assert len(output.type.tensor_type.shape.dim) == (3 if keep_dims else 1)
+
+
+# -- nodes
+
+
+@pytest.mark.parametrize(
+    ("type", "version", "data", "values", "expected"),
+    [
+        ("Pad", "opset1", 'pad_mode="reflect"', [make(3, 4), integers(1, 2), integers(0, 1)], ["Pad"]),
+        ("Pad", "opset12", 'pad_mode="edge"', [make(3, 4), integers(1, -1), integers(0, 1)], ["Pad", "Slice"]),
+        ("ScatterUpdate", "opset3", "", [make(3, 4), integers(2, 0), make(2, 4, seed=1), number(0)],
+         ["Unsqueeze", "ScatterND"]),
+        ("Pad", "opset1", 'pad_mode="symmetric"', [make(3, 4), integers(0, 0), integers(0, 0)], []),
+        ("Interpolate", "opset11", 'mode="nearest" shape_calculation_mode="sizes" nearest_mode="floor"'
+         ' coordinate_transformation_mode="asymmetric"', [make(2, 3), integers(2, 3), integers(0, 1)], []),
+        ("Split", "opset1", 'num_splits="1"', [make(2, 3), number(1)], []),
+        ("VariadicSplit", "opset1", "", [make(2, 3), number(1), integers(3)], []),
+        ("Squeeze", "opset1", "", [make(), integers(0)], []),
+        ("Identity", "opset16", "", [make(2, 3)], []),
+        ("Round", "opset5", 'mode="half_to_even"', [integers(1, 2)], []),
+        ("CumSum", "opset3", "", [make(), number(0)], []),
+    ],
+)  # fmt: skip
+def test_nodes_of_layers(type, version, data, values, expected, tmp_path):
+    constants = [i for i, value in enumerate(values) if i and value.dtype.kind == "i"]
+    found = check(tmp_path, type, version, data, values, constants=constants)
+    assert [t for t in found if t != "Identity"] == expected
+
+
+# -- options
+
+
+@pytest.mark.parametrize("pad", ["same_upper", "same_lower", "valid"])
+@pytest.mark.parametrize(("rates", "strides"), [("1,1", "2,3"), ("2,1", "1,2")])
+def test_patches_of_images(pad, rates, strides, tmp_path):
+    data = f'sizes="3,2" strides="{strides}" rates="{rates}" auto_pad="{pad}"'
+    check(tmp_path, "ExtractImagePatches", "opset3", data, [IMAGE])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i8", "u1"])
+@pytest.mark.parametrize("mode", ["ZERO", "LOWEST"])
+@pytest.mark.parametrize("count", [None, 2, 5])
+def test_maxima_of_segments(count, mode, dtype, tmp_path):
+    data = np.array([[1.5, -2.25], [0.5, 8], [-3, 7]], "f4").astype(dtype)
+    if dtype == "i8":
+        data[0, 0] = 1 << 40
+    values = [data, np.array([0, 0, 3], np.int32), *([] if count is None else [number(count)])]
+    check(tmp_path, "SegmentMax", "opset16", f'fill_mode="{mode}"', values, constants=[1, 2])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "i1"])
+@pytest.mark.parametrize("uses", ["true", "false"])
+@pytest.mark.parametrize("reduction", ["sum", "prod", "min", "max", "mean", "none"])
+def test_elements_that_are_reduced(reduction, uses, dtype, tmp_path):
+    data = np.array([[1, 2, 3], [-4, 5, -6]]).astype(dtype)
+    indices = np.array([[0, 0, 2], [2, 2, 0]])
+    updates = np.array([[-7, 4, 3], [2, -5, 9]]).astype(dtype)
+    attributes = f'reduction="{reduction}" use_init_val="{uses}"'
+    values = [data, indices, updates, number(1)]
+    check(tmp_path, "ScatterElementsUpdate", "opset12", attributes, values, constants=[3])
+
+
+@pytest.mark.parametrize("reduction", ["sum", "sub", "prod", "min", "max", "none"])
+@pytest.mark.parametrize("dtype", ["f2", "u4", "i1"])
+def test_slices_that_are_reduced(dtype, reduction, tmp_path):
+    data = np.array([[10, 20], [30, 40], [50, 60]]).astype(dtype)
+    updates = np.array([[2, 3], [4, 5], [6, 1]]).astype(dtype)
+    values = [data, np.array([[0], [2], [0 if reduction != "none" else 1]]), updates]
+    check(tmp_path, "ScatterNDUpdate", "opset15", f'reduction="{reduction}"', values, rtol=1e-3)
+
+
+@pytest.mark.parametrize("batch_dims", [0, -1])
+def test_batches_of_texts_and_numbers(batch_dims, tmp_path):
+    texts = np.array([["a", "b"], ["c", "d"], ["e", "f"]], object)
+    for data in (texts, make(3, 2)):
+        for axis in (0, 1):
+            values = [data, integers(1, 0), number(axis)]
+            check(tmp_path, "Gather", "opset8", f'batch_dims="{batch_dims}"', values, constants=[2])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i4"])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_factors_of_selu(shape, dtype, tmp_path):
+    data = np.array([-3, -1, 0, 1, 2, -0.25]).astype(dtype)
+    factors = [np.full(shape, value).astype(dtype) for value in ((1.75, 1.25) if dtype[0] == "f" else (2, 3))]
+    check(tmp_path, "Selu", "opset1", "", [data, *factors], constants=[1, 2], rtol=1e-3)
+    check(tmp_path, "Selu", "opset1", "", [np.asarray(data[1]), *factors], rtol=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["TANH", "ERF"])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "f8"])
+def test_kinds_of_gelu(dtype, mode, tmp_path):
+    x = np.linspace(-3, 3, 13).astype(dtype)
+    check(tmp_path, "Gelu", "opset7", f'approximation_mode="{mode}"', [x], rtol=1e-3 if dtype == "f2" else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i4", "u1"])
+def test_signs(dtype, tmp_path):
+    x = np.array([0, 1, 2, 3]).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        x = np.array([np.nan, -np.inf, -0.5, 0, 2]).astype(dtype)
+    elif np.dtype(dtype).kind == "i":
+        x[1] = -5
+    check(tmp_path, "Sign", "opset1", "", [x])
+
+
+@pytest.mark.parametrize("exclusive", ["true", "false"])
+@pytest.mark.parametrize("reverse", ["true", "false"])
+@pytest.mark.parametrize("dtype", ["f2", "i4"])
+def test_sums_of_all_elements_before(dtype, reverse, exclusive, tmp_path):
+    data = f'exclusive="{exclusive}" reverse="{reverse}"'
+    x = np.arange(1, 7).reshape(2, 3).astype(dtype)
+    check(tmp_path, "CumSum", "opset3", data, [x, number(1, "i4")], constants=[1])
+    check(tmp_path, "CumSum", "opset3", data, [x, number(0)])
+    check(tmp_path, "CumSum", "opset3", data, [np.array(3).astype(dtype), number(0)], constants=[1])
+
+
+@pytest.mark.parametrize("axes", [[-1], [0, 2]])
+@pytest.mark.parametrize("dtype", ["f2", "i4", "u1"])
+def test_reductions_of_types(dtype, axes, tmp_path):
+    x = (np.arange(24).reshape(2, 3, 4) % 7 - (0 if dtype == "u1" else 3)).astype(dtype)
+    for name in ("Sum", "Mean", "Min", "L1", "L2"):
+        version = "opset4" if name[0] == "L" else "opset1"
+        check(tmp_path, f"Reduce{name}", version, 'keep_dims="false"', [x, np.array(axes, np.int64)], constants=[1],
+              rtol=2e-3 if dtype == "f2" else 1e-5)  # fmt: skip
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.25, 1.0, 0.0])
+def test_overlaps_that_equal_a_variable_threshold(threshold, tmp_path):
+    values = [BOXES, SCORES, number(4), number(threshold, "f4"), number(0.0, "f4")]
+    data = 'box_encoding="corner" sort_result_descending="true" output_type="i64"'
+    check(tmp_path, "NonMaxSuppression", "opset9", data, values, constants=[2, 4], outputs=3)
+
+
+@pytest.mark.parametrize("length", [3, 4])
+@pytest.mark.parametrize("transposed", ["true", "false"])
+def test_windows_of_transforms(transposed, length, tmp_path):
+    values = [make(2, 9), np.abs(make(length, seed=1)), number(4), number(2)]
+    types = check(tmp_path, "STFT", "opset15", f'transpose_frames="{transposed}"', values, constants=[2, 3], rtol=1e-4)
+    assert ("Pad" in types) == (length < 4)
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize("count", [6, 4])
+def test_features_that_are_not_rotated(count, rank, tmp_path):
+    data = 'rotary_ndims="4" is_interleaved="false" is_chatglm="false" is_qwen="false" support_2d_rope="false"'
+    data += ' slice_start="0" slice_stop="0" head_cnt="0" head_size="0" gather_position_arg_id="0"'
+    data += ' input_trans0213="false" output_trans0213="false"'
+    values = [make(1, 2, 3, count)[0 if rank == 3 else slice(None)], make(1, 1, 3, 4, seed=1), make(1, 1, 3, 4, seed=2)]
+    check(tmp_path, "RoPE", "ie_internal_opset", data, values, rtol=1e-4)
+
+
+@pytest.mark.parametrize("angles", [2, 4])
+def test_angles_of_halves(angles, tmp_path):
+    """The second half of the features has angles of its own, unless there are only as many as half of them."""
+    data = 'rotary_ndims="4" is_interleaved="false" is_chatglm="false" is_qwen="false" support_2d_rope="false"'
+    data += ' slice_start="0" slice_stop="0" head_cnt="0" head_size="0" gather_position_arg_id="0"'
+    data += ' input_trans0213="false" output_trans0213="false"'
+    values = [make(1, 2, 3, 4), make(1, 1, 3, angles, seed=1), make(1, 1, 3, angles, seed=2)]
+    check(tmp_path, "RoPE", "ie_internal_opset", data, values, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("type", "version", "data", "values", "message"),
+    [
+        ("Clamp", "opset1", 'min="2" max="1"', [make(2)], "min 2.0 is greater than max 1.0"),
+        ("Convert", "opset1", 'destination_type="string"', [make(2)], "f32 cannot be converted to string"),
+        ("BinaryConvolution", "opset1", f'{WINDOW} mode="xnor-popcount" pad_value="0.5"',
+         [IMAGE, np.ones((4, 3, 3, 3), np.uint8)], "a pad_value of 0.5, expected 0 or 1"),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be_exported(type, version, data, values, message, tmp_path):
+    with pytest.raises(irrun.IrrunError, match=message):
+        check(tmp_path, type, version, data, values, constants=range(1, len(values)))
