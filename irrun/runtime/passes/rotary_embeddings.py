@@ -40,30 +40,29 @@ def _find_data(view: View, match: Match) -> tuple[int, list[Instruction]]:
     one, two = view.get_sole_producer(first), view.get_sole_producer(second)
     shape = view.get_shape(match["concat"].outputs[0]) or ()
     shapes = [view.get_shape(slot) for slot in (first, second)]
-    if any(x is None or len(x) != len(shape) or 2 * (x[-1] or 0) != shape[-1] for x in shapes):
+    if any(not x or 2 * (x[-1] or 0) != shape[-1] for x in shapes):
         raise RefusalError("the concatenated values are not halves")
     if one is None or two is None or not one.inputs or one.inputs[0] not in two.inputs[:1]:
         raise RefusalError("the halves are used elsewhere, or are not of one value")
-    data, axis = one.inputs[0], len(shape) - 1
-    if view.get_constant(data) is not None or view.get_shape(data) != shape or not view.is_f32(data):
-        raise RefusalError("the divided value does not have the shape of the result")
+    data = one.inputs[0]
+    if view.get_constant(data) is not None or view.get_shape(data) != shape:
+        raise RefusalError("the divided value is constant, or does not have the shape of the result")
     if one is two:
-        axes = view.get_constant(one.inputs[1]) if SPLIT.accepts(one) else None
-        if axes is None or axes.reshape(-1).tolist() not in ([-1], [axis]) or one.outputs != (first, second):
-            raise RefusalError("the last axis is not divided")
+        if not SPLIT.accepts(one) or one.outputs != (first, second):
+            raise RefusalError("the value is not divided by a Split")
         return data, [one]
-    if not (_is_slice(view, one, 0, axis) and _is_slice(view, two, shape[-1] // 2, axis)):
+    if not (_is_slice(view, one, 0) and _is_slice(view, two, shape[-1] // 2)):
         raise RefusalError("the last axis is not divided into halves")
     return data, [one, two]
 
 
-def _is_slice(view: View, instruction: Instruction, start: int, axis: int) -> bool:
-    """Return whether an instruction takes consecutive elements along an axis from a position on."""
-    if not SLICE.accepts(instruction) or len(instruction.inputs) != 5:
+def _is_slice(view: View, instruction: Instruction, start: int) -> bool:
+    """Return whether an instruction takes consecutive elements from a position on; the shapes say along which axis."""
+    if not SLICE.accepts(instruction):
         return False
     constants = [view.get_constant(slot) for slot in instruction.inputs[1:]]
     values = [x.item() if x is not None and x.size == 1 else None for x in constants]
-    return values[0] == start and values[2] == 1 and values[3] in (-1, axis)
+    return values[0] == start and values[2] == 1
 
 
 def _get_consumer(view: View, slot: int, pattern: Pattern) -> Instruction:
@@ -86,10 +85,9 @@ def _build(view: View, match: Match) -> Changes:
         raise RefusalError("the negated half is used elsewhere")
     sine, cosine = get_other_input(product, concat.outputs[0]), get_other_input(other, data)
     shape = view.get_shape(data) or ()
-    operands = [view.get_shape(slot) for slot in (cosine, sine)]
-    if view.get_shape(addition.outputs[0]) != shape or not view.is_f32(cosine) or not view.is_f32(sine):
-        raise RefusalError("cosines or sines are not f32, or enlarge the value")
-    if any(x is None or len(x) > len(shape) or x[-1:] != shape[-1:] for x in operands):
+    if view.get_shape(addition.outputs[0]) != shape:
+        raise RefusalError("cosines or sines enlarge the value")
+    if any((view.get_shape(slot) or ())[-1:] != shape[-1:] for slot in (cosine, sine)):
         raise RefusalError("cosines or sines are not rows as long as the value's")
     members = [*division, match["negation"], concat, product, other, addition]
     if any(member.plain for member in members):
