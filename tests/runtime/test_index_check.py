@@ -11,6 +11,8 @@ from ir_text import graph, layer, net, port, write
 
 import irrun
 from irrun.inspection import check
+from irrun.ir.graph import Layer
+from irrun.runtime.index_check import InvalidIndices
 
 TABLE = np.arange(1, 9, dtype=np.float32).reshape(4, 2)
 
@@ -171,3 +173,22 @@ def test_commands_report_indices(tmp_path, capsys):
     assert code == 1
     (finding,) = [f for f in json.loads(out)["findings"] if f["kind"] == "indices"]
     assert finding == {"kind": "indices", "level": "error", "key": "lookup", "type": "Gather", "message": message}
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "position", "scope", "limits", "expected"),
+    [
+        (1, 1, (), (), (-2, 1), "1 of 1 index out of range (zero); the first is 7, valid are -2 to 1"),
+        (1, 2, (0, 3), (), (0, 0), "1 of 2 indices out of range (zero); the first is 7 at [0, 3], valid are 0 to 0"),
+        (2, 2, (1,), ((0, "outer"), (4, "inner")), (0, -1),
+         "2 of 2 indices out of range (zero); the first is 7 at [1] in iteration 4 of inner in iteration 0 of outer, "
+         "valid are none, since the axis is empty"),
+    ],
+)  # fmt: skip
+def test_message_has_the_first_index_and_its_place(count, total, position, scope, limits, expected):
+    scope = tuple((Layer(9, name, "Loop", "opset5"), number) for number, name in scope)
+    indices = InvalidIndices(
+        Layer(3, "g", "Gather", "opset8"), count, total, 7, position, scope, *limits, "zero", False
+    )
+    assert indices.message == expected
+    assert str(indices) == f"{indices.layer.describe()}: {expected}"

@@ -39,7 +39,7 @@ def _get_limits(instruction: Instruction) -> tuple[float, float]:
 
 def _is_quantized_within(view: View, reader: Instruction, slot: int, limits: tuple[float, float]) -> bool:
     """Return whether an instruction quantizes a value to a range within limits."""
-    if not reader.operation.has_levels or reader.inputs.index(slot) or slot in reader.inputs[3:]:
+    if not reader.operation.has_levels or reader.inputs[0] != slot or reader.inputs.count(slot) > 1:
         return False
     low, high = (view.get_constant(s) for s in reader.inputs[1:3])
     if low is None or high is None or low.shape != high.shape:

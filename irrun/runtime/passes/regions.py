@@ -62,7 +62,9 @@ class RegionGrower:
             if add(number):
                 pending |= self._find_consumers([number]) - seen
                 lengths[len(members)] = [len(part) for part in parts]
-        count = next(n for n in range(len(members), 0, -1) if self._is_closed(members[:n]))
+        count = len(members)
+        while not self._is_closed(members[:count]):  # a region of one member is closed
+            count -= 1
         del members[count:]
         for part, length in zip(parts, lengths[count], strict=True):
             del part[length:]
