@@ -193,7 +193,7 @@ def _read_header(file: Any, value: TracedValue, element_type: ElementType) -> tu
     if tuple(shape) != value.shape or is_fortran:
         raise InputError(f"expected the shape {list(value.shape)} for {value.key!r}, found {list(shape)}")
     if element_type.kind == "string":
-        is_expected = dtype.kind == "U" and dtype.itemsize > 0
+        is_expected = dtype.kind == "U" and bool(dtype.itemsize)
     else:
         empty = _encode(np.array([], element_type.dtype))
         is_expected = dtype == empty.dtype

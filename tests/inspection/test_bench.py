@@ -15,6 +15,7 @@ import pytest
 from ir_text import chain, write
 
 import irrun
+from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import ExecutionError, InputError
 from irrun.inspection import bench as inspection_bench
 from irrun.inspection import bench_engines
@@ -302,3 +303,35 @@ class TestOpenVino:
         monkeypatch.setitem(sys.modules, "openvino", SimpleNamespace(__name__="irrun.openvino"))
         with pytest.raises(InputError, match="found irrun in its place"):
             bench(model, runs=1, jit=False, against="openvino")
+
+
+def test_steps_of_openvino_are_reported(model):
+    pytest.importorskip("openvino")
+    steps = []
+    bench(model, runs=1, jit=False, against="openvino", progress=lambda text, **parts: steps.append(text))
+    assert list(dict.fromkeys(steps)) == [
+        "reading and compiling",
+        "first inference",
+        "warm-up of irrun",
+        "reading and compiling in OpenVINO",
+        "warm-up of OpenVINO",
+        "measuring",
+    ]
+
+
+def test_inputs_have_the_types_that_openvino_declares(monkeypatch):
+    """It reads f16 inputs of IR v10 as f32. Integers are passed as they are, and inputs may be omitted."""
+    tensors = []
+    request = SimpleNamespace(set_input_tensor=lambda i, tensor: tensors.append((i, tensor)))
+    monkeypatch.setattr(bench_engines, "make_tensor", lambda openvino, value: value)
+    engine = object.__new__(OpenVinoEngine)
+    engine._path, engine._openvino = None, None
+    engine._compiled = SimpleNamespace(create_infer_request=lambda: request)
+    given = [np.float16([1]), np.float32([1]), np.float16([1]), np.int32([1]), None]
+    engine._arguments = given
+    engine._input_types = [ELEMENT_TYPES[name] for name in ("f32", "f32", "f16", "i64", "f32")]
+    engine.create_requests(1)
+    assert [i for i, _ in tensors] == [0, 1, 2, 3, 4]
+    dtypes = [tensor.dtype for _, tensor in tensors[:4]]
+    assert dtypes == [np.float32, np.float32, np.float16, np.int32]
+    assert all(tensor is value for (_, tensor), value in zip(tensors[1:4], given[1:4], strict=True))

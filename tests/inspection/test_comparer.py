@@ -71,8 +71,11 @@ def test_layers_whose_rounding_explains_a_large_error_are_ill_conditioned():
 
 
 def test_a_reference_without_any_value_of_the_model_is_an_error():
-    with pytest.raises(irrun.InputError, match="nothing to compare: arrays has no value with the name of a layer"):
+    message = "nothing to compare: arrays has no value with the name of a layer or a tensor of the model, such as {}$"
+    with pytest.raises(irrun.InputError, match=message.format("x, a, y")):
         compare(make_chain(("Exp", {})), {"other": X, "another": X}, X)
+    with pytest.raises(irrun.InputError, match=message.format("x, a, b, c, d")):
+        compare(make_chain(*[("Exp", {})] * 5), {"other": X, "another": X}, X)
 
 
 def test_layers_without_a_reference_do_not_hide_wrong_outputs():

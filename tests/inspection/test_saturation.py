@@ -12,8 +12,13 @@ import pytest
 import irrun
 from inspection.graphs import Row, make_model
 from irrun.element_types import ELEMENT_TYPES
-from irrun.inspection import compare
+from irrun.inspection import compare, saturation
+from irrun.inspection.connections import ConnectionTable
+from irrun.inspection.keys import KeyTable
+from irrun.inspection.metrics import measure
+from irrun.inspection.saturation import SaturationCheck, _convolve
 from irrun.ir.constant import Constant
+from irrun.ir.graph import Layer
 from irrun.ir.writer import save_model
 from irrun.shapes import PartialShape
 
@@ -151,3 +156,86 @@ def test_openvino_saturates_without_vnni(tmp_path):
     assert "saturates in 16 bits" in with_int8 or with_int8.startswith("True")
     reason = "1 layer: the int8 kernel of the reference saturates in 16 bits, as on processors without VNNI"
     assert reasons == str([] if with_int8.startswith("True") else [reason])
+
+
+def describe_saturation(model, x, expected):
+    """Return what explains the error of a product."""
+    layer = next(layer for layer in model.graph.layers if layer.name == "product")
+    weights = CODES.astype(np.float32)
+    value = (x @ weights.T).astype(np.float32)
+    check = SaturationCheck(ConnectionTable(KeyTable(model)))
+    return check.describe(layer, [x, weights], value, expected, measure(value, expected))
+
+
+CODES = np.array([[127, 126, 3], [1, -2, 5]])
+VALUES = np.full((2, 3), 255, np.float32) * SCALE
+#: 255 * (127 + 126) saturates to 32767.
+SATURATED = np.array([[32767 + 255 * 3, 255 * 4]] * 2) * SCALE
+
+
+def make_matrix(levels="256", low=0.0, high=255 * SCALE, inputs=("x", "low", "high", "low", "high"), weights="codes"):
+    return make_model(
+        Row("x", "Parameter", shapes=[(2, 3)]),
+        Row("low", "Constant", value=np.asarray(low, np.float32)),
+        Row("high", "Constant", value=np.asarray(high, np.float32)),
+        Row("fq", "FakeQuantize", inputs, {"levels": levels}, shapes=[(2, 3)]),
+        Row("codes", "Constant", value=CODES.astype(np.float32)),
+        Row("product", "MatMul", ["fq", weights], {"transpose_b": "true"}),
+        Row("y", "Result", ["product"]),
+    )
+
+
+@pytest.mark.parametrize("levels", ["256", 256])
+def test_saturation_is_that_of_256_levels_from_0(levels):
+    text = describe_saturation(make_matrix(levels), VALUES, SATURATED)
+    assert text.startswith(
+        "the int8 kernel of the reference saturates in 16 bits, as on processors without VNNI: 2 of 4"
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"levels": "255"},
+        {"low": -1.0},
+        {"low": 1.0},
+        {"high": 0.0},
+        {"high": [255 * SCALE] * 3},
+        {"low": [0.0] * 3},
+        {"inputs": ("x", "low", "high", "low", "x")},
+        {"inputs": ("x", "low", "high", "x", "high")},
+        {"inputs": ("x", "low", "high", "low")},
+    ],
+    ids=str,
+)
+def test_other_quantizations_do_not_saturate(options):
+    assert describe_saturation(make_matrix(**options), VALUES, SATURATED) == ""
+
+
+def test_only_products_of_limited_sizes_are_checked(monkeypatch):
+    for limit, is_checked in ((18, True), (17, False)):  # 6 inputs and 6 weights, for 2 rows
+        monkeypatch.setattr(saturation, "MAX_PRODUCTS", limit)
+        assert bool(describe_saturation(make_matrix(), VALUES, SATURATED)) == is_checked
+
+
+def test_values_between_levels_and_other_errors_are_not_explained():
+    assert describe_saturation(make_matrix(), VALUES + SCALE / 2, SATURATED) == ""
+    assert describe_saturation(make_matrix(), VALUES, -SATURATED) == ""
+    assert describe_saturation(make_matrix(), VALUES, SATURATED[:1]) == ""
+    assert describe_saturation(make_matrix(), VALUES / 4, VALUES @ CODES.T / 4) == ""  # nothing saturates
+
+
+@pytest.mark.parametrize(
+    "attributes", [{}, {"strides": "", "pads_begin": ""}, {"auto_pad": "NOTSET"}, {"strides": "1,1"}]
+)
+def test_omitted_attributes_of_convolutions_have_their_defaults(attributes):
+    codes, weights = np.full((1, 2, 2, 3), 255.0), np.array([[127, 126.0]]).reshape(1, 2, 1, 1)
+    excess = _convolve(Layer(0, "c", "Convolution", attributes=attributes), codes, weights)
+    np.testing.assert_array_equal(excess, np.full((1, 1, 2, 3), 255 * 253 - 32767))
+    padded = _convolve(Layer(0, "c", "Convolution", attributes={"pads_end": "1,0"}), codes, weights)
+    np.testing.assert_array_equal(padded, np.pad(excess, ((0, 0), (0, 0), (0, 1), (0, 0))))
+    strided = _convolve(Layer(0, "c", "Convolution", attributes={"strides": "1,2"}), codes, weights)
+    np.testing.assert_array_equal(strided, excess[..., ::2])
+    assert _convolve(Layer(0, "c", "Convolution", attributes={"auto_pad": "same_upper"}), codes, weights) is None
+    assert _convolve(Layer(0, "c", "Convolution"), codes[:, :1], weights) is None
+    assert _convolve(Layer(0, "c", "Convolution"), codes[0], weights) is None

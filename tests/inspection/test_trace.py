@@ -280,6 +280,16 @@ def test_values_of_strings_are_texts(array, is_read, tmp_path):
             trace["x"]
 
 
+def test_texts_have_at_least_one_character(tmp_path):
+    """As in the arrays of NumPy, of which no header declares fewer."""
+    path = tmp_path / "run.trace"
+    record(write(tmp_path, chain("Relu")), X, path).close()
+    member = save(np.array(["a"])).replace(b"<U1", b"<U0")
+    rewrite(path, change=set_value(type="string", shape=[1]), members={"values/0.npy": member})
+    with pytest.raises(irrun.InputError, match="expected the type string for 'x', found <U0"):
+        Trace.open(path)["x"]
+
+
 def test_other_files_are_refused(tmp_path):
     with pytest.raises(irrun.InputError, match="does not exist"):
         Trace.open(tmp_path / "missing.trace")

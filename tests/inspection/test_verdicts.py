@@ -406,3 +406,12 @@ def test_sensitivity_of_results_of_other_shapes_is_unknown():
 
 def test_outputs_belong_to_the_first_run_by_default():
     assert OutputComparison("y", None, 0.0, False).run == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.25])
+def test_sensitivity_is_measured_by_changes_of_at_most_the_rounding_error(epsilon):
+    values = np.linspace(1, 2, 2000, dtype=np.float32)
+    (changes,) = RoundingEstimator(epsilon).measure_sensitivity(Layer(1, "r", "Relu"), [values], [values])
+    relative = changes / values / max(epsilon, 2**-23)
+    assert 0.95 < relative.max() <= 1
+    assert relative.min() > 0

@@ -185,3 +185,15 @@ def test_values_that_depend_on_inputs_are_rounded_as_declared(tmp_path):
     rounded = np.maximum(X, 0).astype(np.float16).astype(np.float32) * np.float32(np.float16(0.3))
     np.testing.assert_array_equal(result, rounded.astype(np.float16).astype(np.float32))
     assert (result != rounded).any()
+
+
+@pytest.mark.parametrize("weights_memory", [0, 1 << 20])
+def test_codebooks_stored_in_f16_are_read_in_f32(tmp_path, weights_memory):
+    book = RNG.normal(size=16).astype(np.float16)
+    indices = RNG.integers(0, 16, (4, 16)).astype(np.uint8)
+    scale = (RNG.random((4, 1)) / 50).astype(np.float16)
+    weights = o.multiply(o.gather(o.constant(book), o.constant(indices), o.constant(0)), o.constant(scale))
+    path = save_product(tmp_path, o.convert(o.reshape(weights, o.constant([4, 16]), False), "f32"))
+    actual, expected = compute_products(path, weights_memory)
+    np.testing.assert_array_equal(actual, X @ (book.astype(np.float32)[indices] * scale.astype(np.float32)).T)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)

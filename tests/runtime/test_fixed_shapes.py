@@ -272,6 +272,10 @@ CASES: dict[str, tuple[Any, list[list[Any]]]] = {
         lambda: make_squeeze_after_slice((0,), (1, 6, 3), [0, 0], [1, 6], [1, 2], {"begin": [0], "end": [0]}),
         [[[1, 8, 3]]],
     ),
+    "slice of fewer axes that is squeezed": (
+        lambda: make_squeeze_after_slice((2,), (2, 6, 1), [0], [9], [1], {"begin": [1], "end": [1]}),
+        [[[b, 6, 1]] for b in BATCHES],
+    ),
     "slice with two consumers": (make_slice_with_two_consumers, [[[b, 6, 4]] for b in BATCHES]),
     "positions without a batch": (lambda: make_sequence(range(8)), [[[3, 8, 4]], [[1, 11, 4]], [[-1, -1, 4]]]),
     "positions of i32": (

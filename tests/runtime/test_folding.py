@@ -312,3 +312,28 @@ def test_work_does_not_grow_with_constants_that_share_bytes(tmp_path, monkeypatc
         counts.append(len(irrun.compile_model(path, optimize=False)._program.instructions))
     assert counts[0] >= 18
     assert counts[1] == 0
+
+
+def test_constants_are_ordered_by_their_bytes(tmp_path):
+    """The values of two types, of which the one with more bytes has fewer elements and comes first."""
+    x = ov.op.Parameter(ov.Type.f32, ov.PartialShape([1]))
+    wide, narrow = (o.exp(ov.op.Constant(np.ones(n, t))) for n, t in ((300, np.float64), (400, np.float32)))
+    results = [ov.op.Result(o.add(o.convert(x, t), v).output(0)) for t, v in (("f64", wide), ("f32", narrow))]
+    path = save_model(ov.Model(results, [x]), tmp_path)
+    for memory, remaining in ((4000, []), (2400, [(300,)]), (1600, [(300,)]), (1599, [(300,), (400,)])):
+        compiled = irrun.compile_model(path, weights_memory=memory, optimize=False)
+        shapes = [tuple(i.layer.outputs[0].shape) for i in compiled._program.instructions if i.operation.type == "Exp"]
+        assert sorted(shapes) == remaining
+
+
+def test_folded_constants_cannot_be_changed(tmp_path):
+    """Neither the value nor the array that owns its memory, so that kernels may keep what they derive from it."""
+    x = ov.op.Parameter(ov.Type.f32, ov.PartialShape([4]))
+    total = o.add(x, o.exp(ov.op.Constant(np.ones(4, np.float32))))
+    path = save_model(ov.Model([ov.op.Result(total.output(0))], [x]), tmp_path)
+    program = irrun.compile_model(path, optimize=False)._program
+    (slot,) = program.constant_layers
+    value = program.initial[slot]
+    assert not value.flags.writeable
+    assert not value.base.flags.writeable
+    np.testing.assert_allclose(value, np.full(4, np.e), rtol=1e-6)

@@ -7,6 +7,7 @@ import pytest
 from ir_text import chain, layer, net, port, write, write_row_loop
 
 import irrun
+from irrun.runtime.lowering import MIN_POSTPONED_BYTES, lower
 
 F32 = np.float32
 
@@ -144,3 +145,34 @@ def test_constants_that_were_removed_are_reported(tmp_path):
     model.graph.find_layers("Constant")[0].constant = None
     with pytest.raises(irrun.ModelError, match=r"layer 0 'c0' .*: the layer has no constant"):
         irrun.compile_model(model)
+
+
+@pytest.mark.parametrize(
+    ("element_type", "size", "postpones", "is_postponed"),
+    [
+        ("u4", MIN_POSTPONED_BYTES, True, True),
+        ("i4", MIN_POSTPONED_BYTES, True, True),
+        ("u4", MIN_POSTPONED_BYTES - 1, True, False),
+        ("u4", MIN_POSTPONED_BYTES, False, False),
+        ("u8", MIN_POSTPONED_BYTES, True, False),
+        ("u1", MIN_POSTPONED_BYTES, True, False),
+    ],
+)
+def test_large_constants_of_nibbles_are_unpacked_later(element_type, size, postpones, is_postponed, tmp_path):
+    weights = np.random.default_rng(0).integers(0, 256, size).astype(np.uint8)
+    count = size * 8 // {"u4": 4, "i4": 4, "u8": 8, "u1": 1}[element_type]
+    path = write_constants(tmp_path, element_type, (count,), size, 1, weights.tobytes())
+    program = lower(irrun.read_model(path), postpones=postpones)
+    (slot,) = program.constant_layers
+    assert list(program.postponed) == ([slot] if is_postponed else [])
+    if is_postponed:
+        program.postponed[slot].fill()
+        (expected,) = (v for v in lower(irrun.read_model(path)).initial if v is not None)
+        np.testing.assert_array_equal(program.initial[slot].view(np.uint8), expected.view(np.uint8))
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 40), (1 << 40, 0)])
+def test_constants_without_elements_have_no_large_dimensions(shape, tmp_path):
+    path = write_constants(tmp_path, "f32", shape, 0, 1, b"")
+    with pytest.raises(irrun.InputError, match="has no elements"):
+        lower(irrun.read_model(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +16,10 @@ from ir_text import layer, net, port, write
 import irrun
 from irrun.element_types import ElementType
 from irrun.limits import MemoryLimitError
+from irrun.runtime.lowering import lower
 from irrun.runtime.memory import (
     GROWTH,
+    PROJECTION_COPIES,
     _count_broadcast,
     _count_einsum,
     _count_product,
@@ -24,6 +27,7 @@ from irrun.runtime.memory import (
     _get_width,
     _make_guard,
     _round_growth,
+    estimate_allocations,
 )
 
 
@@ -186,3 +190,27 @@ def test_broadcast_results_of_einsum_are_refused_before_they_are_computed(tmp_pa
     with pytest.raises(irrun.InputError, match=r"the run would take 10\.7 MiB, 0 MiB of which are in use"):
         irrun.compile_model(path, jit=False, memory="2M")(inputs)
     assert irrun.compile_model(path, jit=False, memory="20M")(inputs)[0].shape == (700, 400, 2, 5)
+
+
+@pytest.mark.parametrize("is_fast", [False, True])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_fast_sequences_project_their_largest_input_at_once(is_fast, is_known, tmp_path):
+    x, states = (4, 50, 3), (4, 1, 2)
+    weights = [(1, 6, 3), (1, 6, 2), (1, 6)]
+    shapes = [x, states, (4,), *weights]
+    layers = [
+        layer(i, "Parameter", data=f'shape="{",".join(map(str, s))}" element_type="{"i32" if i == 2 else "f32"}"',
+              outputs=[port(0, s)])
+        for i, s in enumerate(shapes)
+    ]  # fmt: skip
+    data = 'hidden_size="2" direction="forward"'
+    layers.append(layer(6, "GRUSequence", "opset5", data, [port(i) for i in range(6)], [port(6), port(7)]))
+    layers.append(layer(7, "Result", inputs=[port(0)]))
+    path = write(tmp_path, net(layers, [*((i, 0, 6, i) for i in range(6)), (6, 6, 7, 0)]))
+    (plain,) = lower(irrun.read_model(path)).instructions
+    instruction = replace(plain, plain=(plain,)) if is_fast else plain
+    values = dict(zip(plain.inputs, (describe(*s) for s in shapes), strict=True))
+    ((size, scratch),) = estimate_allocations(instruction, values.get if is_known else lambda slot: None)
+    assert size == 0
+    if is_fast:
+        assert scratch == (PROJECTION_COPIES * 4 * 50 * 3 * 4 if is_known else 0)
