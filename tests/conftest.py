@@ -103,10 +103,10 @@ def forbid_plain(request):
     if request.path.parent.name not in ("fast", "runtime") or request.node.get_closest_marker("falls_back"):
         return
 
-    def fail(self, instruction, values):
-        raise AssertionError(f"the specialized kernel of {instruction.layer.describe()} failed")
+    def fail(self, instruction, error):
+        raise AssertionError(f"the specialized kernel of {instruction.layer.describe()} failed") from error
 
-    request.getfixturevalue("monkeypatch").setattr("irrun.runtime.executor.Executor._run_plain", fail)
+    request.getfixturevalue("monkeypatch").setattr("irrun.runtime.executor.RequestState.count_fallback", fail)
 
 
 @pytest.fixture(autouse=True)

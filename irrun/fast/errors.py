@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-__all__ = ["REFUSALS", "ChangingShapesError", "NoKernelError"]
+__all__ = ["REFUSALS", "NoKernelError", "NoPlanError"]
 
 
 class NoKernelError(Exception):
     """No fast kernel supports a case, so another kernel computes it. The text gives the reason."""
 
 
-class ChangingShapesError(NoKernelError):
-    """The shapes change in every run, so that preparing a kernel for them would not pay off.
+class NoPlanError(NoKernelError):
+    """Joined kernels cannot run together for some shapes, so they run one by one.
 
     Args:
-        is_lasting: Whether they did so in many runs.
+        reason: The reason.
+        is_lasting: Whether this happened in many runs.
     """
 
-    def __init__(self, is_lasting: bool) -> None:
-        super().__init__("expected shapes that do not change in every run")
+    def __init__(self, reason: str, is_lasting: bool) -> None:
+        super().__init__(reason)
         self.is_lasting = is_lasting
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from irrun.activity import Step
 from irrun.deadlines import Deadline
 from irrun.errors import ExecutionError, InputError, TimeLimitError
-from irrun.fast.errors import ChangingShapesError
+from irrun.fast.errors import NoPlanError
 from irrun.ir.graph import Layer
 from irrun.limits import MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
@@ -313,7 +313,7 @@ class Executor:
             except Exception as error:
                 if not instruction.plain or isinstance(error, (MemoryLimitError, TimeLimitError)):
                     self._raise_located(error, instruction, values)
-                if not isinstance(error, ChangingShapesError):
+                if not isinstance(error, NoPlanError):
                     self._state.count_fallback(instruction, error)
                 elif error.is_lasting:
                     self._separated.append(instruction)

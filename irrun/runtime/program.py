@@ -169,12 +169,13 @@ class Program:
         )
 
     def map_ports(self) -> dict[int, Port]:
-        """Return the output ports of the parameters and of all instructions by their slots."""
+        """Return the output ports of the parameters, and of all instructions and what they replace, by their slots."""
         ports: dict[int, Port] = {}
         for layer, slot in zip(self.parameter_layers, self.parameters, strict=False):
             ports.update(zip((slot,), layer.outputs, strict=False))
         for instruction in self.instructions:
-            ports.update(zip(instruction.outputs, instruction.layer.outputs, strict=False))
+            for own in (*instruction.plain, instruction):
+                ports.update(zip(own.outputs, own.layer.outputs, strict=False))
         return ports
 
     def add_slot(self, value: np.ndarray[Any, Any] | None = None, layer: Layer | None = None) -> int:

@@ -8,6 +8,7 @@ import pytest
 from openvino_modules import import_builder
 
 import irrun
+from fast.harness import list_sequences, run_single_instructions, run_with_threads
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.arranged_weights import multiply_by_arranged_weights
 from irrun.fast.compressed import CompressedWeights, decode, gather_rows, multiply_by_weights
@@ -342,6 +343,28 @@ def test_compiled_products_of_the_same_value_are_merged(tmp_path):
             np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
     with pytest.raises(irrun.InputError):
         compiled(np.zeros((1, 0, COLUMNS + 1), F32))
+
+
+@pytest.mark.parametrize("names", [("u8", "i4", "u4"), ("i8", "i8", "i8"), ("u4", "u4", "i4")])
+def test_products_of_single_rows_are_joined_with_other_kernels(tmp_path, names):
+    """Products of more rows run without the joined kernel, which is not a failure."""
+    pytest.importorskip("llvmlite")
+    x = o.parameter([1, -1, COLUMNS], F32, name="x")
+    first, second, third = (make_weights(name, groups) for name, groups in zip(names, (GROUPS, 1, 2), strict=True))
+    parts = [o.matmul(x, weights, False, True) for weights in (first, second)]
+    last = o.matmul(o.add(o.relu(x), o.constant(RNG.normal(size=COLUMNS).astype(F32))), third, False, True)
+    results = [o.swish(o.multiply(*parts)), o.add(last, parts[0])]
+    ov.serialize(ov.Model([o.result(r) for r in results], [x]), tmp_path / "model.xml")
+    compiled = irrun.compile_model(tmp_path / "model.xml", jit=True)
+    (joined,) = list_sequences(compiled).values()
+    assert joined.count("MatMul") == 2  # two are merged
+    request = compiled.create_infer_request()
+    for count in (1, 3, 1, 20, 1):
+        data = RNG.normal(size=(1, count, COLUMNS)).astype(F32)
+        expected = run_single_instructions(compiled, [data])
+        actual = run_with_threads(lambda data=data: np.stack(request.infer(data).to_tuple()))
+        np.testing.assert_array_equal(actual, expected)
+    assert not request.fallbacks
 
 
 @pytest.mark.parametrize(("name", "is_released"), [("u4", True), ("u8", False)])

@@ -10,7 +10,7 @@ from ir_text import chain, write
 
 import irrun
 from irrun.errors import ExecutionError
-from irrun.fast.errors import ChangingShapesError, NoKernelError
+from irrun.fast.errors import NoKernelError, NoPlanError
 from irrun.limits import LARGE_PART
 from irrun.runtime.executor import Executor, RequestState
 from irrun.runtime.lowering import lower
@@ -49,13 +49,13 @@ def join(program, kernel, start, stop):
     ("error", "failures", "calls"),
     [
         (NoKernelError("no"), 2, 3),
-        (ChangingShapesError(is_lasting=False), 0, 3),
-        (ChangingShapesError(is_lasting=True), 0, 1),
+        (NoPlanError("no", is_lasting=False), 0, 3),
+        (NoPlanError("no", is_lasting=True), 0, 1),
     ],
     ids=["no kernel", "changing", "lasting"],
 )
 def test_members_run_one_by_one_after_a_kernel_refused(error, failures, calls, tmp_path):
-    """A lasting refusal separates them for good. Changing shapes are not counted as failures of a kernel."""
+    """A lasting refusal separates them for good. Shapes without a plan are not counted as failures."""
     program = make_program(tmp_path, "Abs", "Negative", "Relu", "Abs")
     kernel, other = Joined(error, 2), Joined(None, 0)
     join(program, other, 2, 4)
@@ -74,7 +74,7 @@ def test_members_run_one_by_one_after_a_kernel_refused(error, failures, calls, t
 @pytest.mark.falls_back
 def test_separated_members_are_counted_as_layers(tmp_path):
     program = make_program(tmp_path, "Abs", "Negative", "Relu")
-    join(program, Joined(ChangingShapesError(is_lasting=True), 9), 0, 2)
+    join(program, Joined(NoPlanError("no", is_lasting=True), 9), 0, 2)
     executor = Executor(program, RequestState())
     for _ in range(3):
         assert executor.run([X])[0].tolist() == [[0, 0, 0]]

@@ -7,6 +7,8 @@ sum is corrected by the zero point and scaled. Reading the codes from memory lim
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 from irrun.fast.compressed import CompressedWeights
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import RESULT, Binding, Layout
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, cache_kernel, compile_function, get_lanes
 from irrun.fast.jit.compressed_codes import (
@@ -23,14 +26,13 @@ from irrun.fast.jit.compressed_codes import (
     has_tables,
     load_codes,
     make_table,
-    separate_pairs,
     supports,
 )
 from irrun.fast.jit.compressed_tiles import TileProducts
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.reductions import add, fold
-from irrun.fast.jit.tasks import Call, Task, make_base
+from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, align_size, make_base
 from irrun.limits import check_allocation
 
 __all__ = ["CompressedKernel", "supports"]
@@ -116,32 +118,80 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool, step: int, has
     return compile_function(f)
 
 
+@cache_kernel
+def compile_sums() -> Kernel:
+    """Return the kernel that sums groups of vectors of a row."""
+    f = Function("sum_groups", [("row", "ptr"), ("sums", "ptr"), ("inner", "i64"), ("size", "i64")], get_lanes())
+    p = f.parameters
+    total = f.variable(f.vector, 0.0)
+    with f.loop(0, p["inner"], p["size"]) as start:
+        total.set(f.load(f.offset(p["row"], start), f.vector))
+        with f.loop(start + f.lanes, start + p["size"], f.lanes) as k:
+            total.add(f.load(f.offset(p["row"], k), f.vector))
+        group = f.emit("i64", f"sdiv i64 {start}, {p['size']}")
+        f.store(total.get(), f.offset(p["sums"], group * f.lanes))
+    return compile_function(f)
+
+
+@cache_kernel
+def compile_separation() -> Kernel:
+    """Return the kernel of `separate_pairs` for one row."""
+    f = Function("separate_pairs", [("row", "ptr"), ("result", "ptr"), ("inner", "i64")], get_lanes())
+    p = f.parameters
+    with f.loop(0, p["inner"], 2 * f.lanes) as start:
+        places = [start, start + f.lanes]
+        vectors = [f.load(f.offset(p["row"], place), f.vector) for place in places]
+        for parity, place in enumerate(places):
+            f.store(f.shuffle(vectors, range(parity, 2 * f.lanes, 2)), f.offset(p["result"], place))
+    return compile_function(f)
+
+
 class RowProducts:
     """Products of one row with several compressed weights, in one pass over their codes.
 
+    Each part first prepares the row in the scratch memory of its thread, which takes less time than waiting.
+
     Args:
         matrices: The weights, with the same number of columns.
+
+    Attributes:
+        task: The task, for the addresses of the row and of the result. The products follow each other.
+        sums: The places of sums of the row in scratch memory, by the size of the summed groups.
     """
 
     def __init__(self, matrices: Sequence[WeightAddresses]) -> None:
-        self._matrices = matrices
-        tables = [_has_table(matrix) for matrix in matrices]
-        # The sizes of the groups whose sums are needed.
-        self._sizes = sorted({m.size for m, has in zip(matrices, tables, strict=True) if m.variant[1] and not has})
-        self._has_nibbles = any(matrix.has_nibbles for matrix in matrices)
+        self._ends = list(itertools.accumulate(matrix.rows for matrix in matrices))
+        self._inner = inner = matrices[0].inner
+        self.sums: dict[int, Address] = {}
+        size = align_size(F32.itemsize * inner) if any(matrix.has_nibbles for matrix in matrices) else 0
         parts = []
-        for number, weights in enumerate(matrices):
+        for weights, end in zip(matrices, self._ends, strict=True):
+            has_table = _has_table(weights)
+            if weights.variant[1] and not has_table and weights.size not in self.sums:
+                self.sums[weights.size] = SCRATCH.move(size)
+                size += align_size(F32.itemsize * get_lanes() * (inner // weights.size))
+            calls = self._prepare(weights, has_table)
             codes, zero_points, scales = weights.pointers
-            sums = make_base(2 + self._sizes.index(weights.size)) if weights.size in self._sizes else 0
-            result = make_base(2 + len(self._sizes) + number)
-            pointers = (codes, make_base(int(weights.has_nibbles)), sums, zero_points, scales, result)
-            integers = (weights.inner, weights.size, *weights.strides)
+            data = SCRATCH if weights.has_nibbles else make_base(0)
+            result = make_base(1).move(F32.itemsize * (end - weights.rows))
+            pointers = (codes, data, self.sums.get(weights.size, 0), zero_points, scales, result)
+            integers = (inner, weights.size, *weights.strides)
             width = get_width(weights.variant[0])
             line = width * LINE_SIZE
             step = next((n for n in (line, LINE_SIZE) if weights.size % n == 0), width * get_lanes())
-            kernel = compile_row(*weights.variant, step, tables[number])
-            parts += [[Call(kernel, (*pointers, *part, *integers))] for part in _divide(weights.rows, weights.inner)]
-        self._task = Task(parts)
+            kernel = compile_row(*weights.variant, step, has_table)
+            parts += [[*calls, Call(kernel, (*pointers, *part, *integers))] for part in _divide(weights.rows, inner)]
+        self.task = Task(parts, size)
+
+    def _prepare(self, weights: WeightAddresses, has_table: bool) -> list[Call]:
+        """Return the calls that prepare the row in scratch memory."""
+        calls = []
+        if weights.has_nibbles:
+            calls.append(Call(compile_separation(), (make_base(0), SCRATCH, self._inner)))
+        if weights.variant[1] and not has_table:
+            place = self.sums[weights.size]
+            calls.append(Call(compile_sums(), (make_base(0), place, self._inner, weights.size)))
+        return calls
 
     def __call__(self, row: Array) -> list[Array]:
         """Compute `weights @ row` for all weights.
@@ -152,12 +202,9 @@ class RowProducts:
         Returns:
             For each matrix, shape [N].
         """
-        lanes = get_lanes()
-        sums = [np.add.reduce(row.reshape(-1, size // lanes, lanes), axis=1) for size in self._sizes]
-        results = [np.empty(matrix.rows, F32) for matrix in self._matrices]
-        separated = separate_pairs(row[np.newaxis]) if self._has_nibbles else row
-        self._task.run(*map(get_address, (row, separated, *sums, *results)))
-        return results
+        result = np.empty(self._ends[-1], F32)
+        self.task.run(get_address(row), get_address(result))
+        return [result] if len(self._ends) == 1 else np.split(result, self._ends[:-1])
 
 
 def _has_table(weights: WeightAddresses) -> bool:
@@ -188,6 +235,8 @@ class CompressedKernel(CompiledKernel):
         self._matrices = [WeightAddresses(w) for w in weights]
         self._inner = self._matrices[0].inner
         self._elements = sum(matrix.rows for matrix in self._matrices)
+        if len(weights) > 1:
+            self.output_sizes = [matrix.rows for matrix in self._matrices]
         self._multiply_row, self._multiply_rows = RowProducts(self._matrices), TileProducts(self._matrices)
 
     @property
@@ -213,3 +262,14 @@ class CompressedKernel(CompiledKernel):
             results = self._multiply_rows(rows)
         shaped = [r.reshape(*data.shape[:-1], m.rows) for r, m in zip(results, self._matrices, strict=True)]
         return shaped[0] if len(shaped) == 1 else tuple(shaped)
+
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
+        """Return the products of a single row.
+
+        Raises:
+            NoKernelError: The data has several rows.
+        """
+        shape = layouts[0].shape
+        if math.prod(shape) != self._inner or shape[-1] != self._inner:
+            raise NoKernelError("expected data of shape [..., 1, K]")
+        return Binding((*shape[:-1], self._elements), [self._multiply_row.task], (0, RESULT))

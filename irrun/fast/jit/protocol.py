@@ -22,11 +22,14 @@ class CompiledKernel:
         description: The method of computation, for plans and profiles.
         reads_layouts: Whether inputs that are not contiguous can be bound.
         returns_codes: Whether the result is codes in bytes instead of f32.
+        output_sizes: The lengths of several outputs along the last axis, on which the result of a binding joins them.
+            There is one output if it is empty.
     """
 
     description: str
     reads_layouts = False
     returns_codes = False
+    output_sizes: Sequence[int] = ()
 
     #: Computes the outputs. It raises `NoKernelError` for unsupported inputs.
     __call__: Callable[..., Any]

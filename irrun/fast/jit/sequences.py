@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.fast.errors import REFUSALS, ChangingShapesError, NoKernelError
+from irrun.fast.errors import REFUSALS, NoKernelError, NoPlanError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import Layout, get_layout, get_strides
 from irrun.fast.jit.elementwise import make_contiguous
@@ -72,8 +72,8 @@ class SequenceKernel:
         If the memory limit of the run is too small for all values at once, the members run one by one.
 
         Raises:
-            NoKernelError: The kernels of the members do not support these inputs.
-            ChangingShapesError: The shapes change in every run.
+            NoKernelError: The kernels of the members do not support the types of the inputs.
+            NoPlanError: The members do not support the shapes, or the shapes change in every run.
             InputError: There is not enough memory for a member.
         """
         if [x.dtype for x in inputs] != self._input_types:
@@ -82,8 +82,6 @@ class SequenceKernel:
             inputs = tuple([x if x.dtype == F32 else view_elements(x) for x in inputs])
         layouts = tuple([get_layout(x) for x in inputs])
         plan = self._find_plan(layouts)
-        if plan is None:
-            raise NoKernelError("expected shapes that all members support")
         with collect_values() as values:
             try:
                 required = plan.arena_size + F32.itemsize * sum(map(math.prod, plan.results))
@@ -135,26 +133,28 @@ class SequenceKernel:
             outputs = [alive[slot] for slot in self._outputs]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _find_plan(self, layouts: tuple[Layout, ...]) -> Plan | None:
-        """Return the plan for inputs of some layouts, or None if no plan exists.
+    def _find_plan(self, layouts: tuple[Layout, ...]) -> Plan:
+        """Return the plan for inputs of some layouts.
 
         Making a plan takes longer than running single instructions. After several plans, further plans are only made
         for layouts that occur twice in a row, which excludes growing values.
 
         Raises:
-            ChangingShapesError: Making a plan would not pay off.
+            NoPlanError: There is no plan, or making it would not pay off.
         """
         plans = self._plans  # other threads may replace it
-        if layouts in plans:
-            self._misses = 0
-            return plans[layouts]
         is_repeated, self._latest = layouts == self._latest, layouts
-        if self._plan_count >= MAX_PLANS and not is_repeated:
+        if layouts not in plans and (self._plan_count < MAX_PLANS or is_repeated):
+            self._plan_count += 1
+            plans = self._plans = {**(plans if len(plans) < MAX_PLANS else {}), layouts: self._make_plan(layouts)}
+        plan = plans.get(layouts)
+        if plan is None:
             self._misses += 1
-            raise ChangingShapesError(is_lasting=self._misses > MAX_MISSES)
-        self._plan_count += 1
-        plan = self._make_plan(layouts)
-        self._plans = {**(plans if len(plans) < MAX_PLANS else {}), layouts: plan}
+            reason = (
+                "expected shapes that all members support" if layouts in plans else "the shapes change in every run"
+            )
+            raise NoPlanError(reason, self._misses > MAX_MISSES)
+        self._misses = 0
         return plan
 
     def _make_plan(self, layouts: tuple[Layout, ...]) -> Plan | None:

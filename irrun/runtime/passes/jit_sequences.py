@@ -6,6 +6,7 @@ The program keeps its instructions, which profiles measure one by one. Requests 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,15 @@ from irrun.fast.errors import REFUSALS
 from irrun.fast.jit.bindings import Layout, get_layout, get_strides
 from irrun.fast.jit.copies import bind_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
-from irrun.fast.jit.sequence_members import Computation, Concatenation, Member, Views, list_inputs, view_layout
+from irrun.fast.jit.sequence_members import (
+    Computation,
+    Concatenation,
+    Member,
+    Views,
+    list_inputs,
+    list_outputs,
+    view_layout,
+)
 from irrun.fast.jit.sequences import SequenceKernel
 from irrun.ir.graph import Port
 from irrun.runtime.passes.engine import View
@@ -67,13 +76,13 @@ def join_instructions(program: Program) -> None:
             flush(number)
             total = 0
         total += work
-        member = factory.make(instruction)
-        if member is None:
+        added = factory.make(instruction)
+        if added:
+            pending.append(instruction)
+            members.extend(added)
+        else:
             flush(number)
             joined.append(instruction)
-        else:
-            pending.append(instruction)
-            members.append(member)
     flush(len(program.instructions))
     if len(joined) < len(program.instructions):
         program.sequences = joined
@@ -87,7 +96,7 @@ def _join(
     coded: Collection[int],
 ) -> Instruction:
     """Return the instruction that computes others."""
-    computed = {slot for instruction in instructions for slot in instruction.outputs}
+    computed = {slot for member in members for slot in list_outputs(member)}
     inputs = tuple(dict.fromkeys(slot for x in members for slot in list_inputs(x) if slot not in computed))
     outputs = [slot for i in instructions for slot in i.outputs if is_used_later(slot)]
     own = frozenset(slot for slot in (*inputs, *computed) if slot in coded)
@@ -139,20 +148,27 @@ class _MemberFactory:
             outputs = [x for port in definition.layer.outputs if (x := _make_sample(port)) is not None]
             if len(inputs) < len(definition.inputs) or not outputs or any(x is None for x in inputs):
                 return DEFAULT_WORK
-            count = definition.operation.count_flops(inputs, outputs, definition.attributes)
+            try:
+                count = definition.operation.count_flops(inputs, outputs, definition.attributes)
+            except (ArithmeticError, LookupError, ValueError):  # the declared shapes are wrong
+                return DEFAULT_WORK
             total += DEFAULT_WORK if count is None else count
         return total
 
-    def make(self, instruction: Instruction) -> Member | None:
-        """Return an instruction as a member of a sequence, or None if it cannot be one."""
+    def make(self, instruction: Instruction) -> list[Member]:
+        """Return an instruction as members of a sequence; none if it cannot be in one."""
         if instruction.bodies or instruction.provided or ABSENT in instruction.inputs:
-            return None
+            return []
         if not all(slot in self.coded or self.view.is_f32(slot) for slot in instruction.outputs):
-            return None
+            return []
+        kernel = instruction.kernel
         try:
-            return self.make_member(instruction)
+            if isinstance(kernel, CompiledKernel) and kernel.output_sizes:
+                return self.make_split_computation(instruction, kernel)
+            member = self.make_member(instruction)
         except REFUSALS:
-            return None
+            return []
+        return [] if member is None else [member]
 
     def make_member(self, instruction: Instruction) -> Member | None:
         kernel = instruction.kernel
@@ -183,6 +199,15 @@ class _MemberFactory:
         if strides and shape is not None:
             self.layouts[instruction.outputs[0]] = Layout(shape, strides)
         return Computation(instruction.inputs, instruction.outputs[0], kernel)
+
+    def make_split_computation(self, instruction: Instruction, kernel: CompiledKernel) -> list[Member]:
+        """Return the members for a kernel whose outputs are parts of its result."""
+        result = -1 - instruction.outputs[0]  # a slot that no instruction has
+        computation = self.make_computation(replace(instruction, outputs=(result,)), kernel)
+        ends = list(itertools.accumulate(kernel.output_sizes))
+        if computation is None:
+            return []
+        return [computation, Views(result, instruction.outputs, lambda x: np.split(x, ends[:-1], axis=-1))]
 
     def make_views(self, instruction: Instruction, view: Callable[[Array], Any]) -> Member | None:
         layout = self.get_layout(instruction.inputs[0])
