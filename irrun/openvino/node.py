@@ -213,8 +213,6 @@ class Node(ConstantValue, NodeData):
         """Set the declaration of a Parameter."""
         port = self._ports[0]
         port.element_type, port.shape, port.value = element_type, shape, None
-        self._attributes.pop("shape", None)
-        self._attributes.pop("element_type", None)
 
     def get_layout(self) -> Layout:
         """Return the layout of a Parameter or Result."""

@@ -91,7 +91,6 @@ def join_batch(begins: Array, ends: Array, chars: Array) -> Batch | None:
     firsts = joined[bounds[:-1][bounds[:-1] < joined.size]]
     if ((firsts & 0xC0) == 0x80).any():  # a string begins inside a character
         return None
-    check_time()
     try:
         return Batch(joined, joined.tobytes().decode(), bounds)
     except UnicodeDecodeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shutil
@@ -95,6 +96,30 @@ def test_decoders_without_variables_give_the_same_text(folder, tmp_path, recogni
     save_decoder(tmp_path / "other", build_speech_decoder(0, is_stateful=False))
     expected = recognizer.transcribe(make_sound(4000))
     assert SpeechRecognizer(tmp_path / "other").transcribe(make_sound(4000)).tokens == expected.tokens
+
+
+def test_inputs_of_decoders(recognizer):
+    """Decoders exported by other tools have the positions of the tokens as an input."""
+
+    class Request:
+        def infer(self, inputs, timeout):
+            self.inputs, self.timeout = inputs, timeout
+            return {"logits": np.array([[[9, 9, 9], [1, 2, 3]]], np.float16)}
+
+    own, request, states = copy.copy(recognizer), Request(), np.zeros((1, 2, 3), np.float32)
+    own._inputs = {"input_ids", "encoder_hidden_states", "cache_position", "beam_idx"}
+    scores = own._run(request, states, 3, [7, 8])
+    assert (scores.dtype, scores.tolist()) == (np.float32, [1, 2, 3])
+    assert request.inputs.keys() == own._inputs
+    assert {k: v.tolist() for k, v in request.inputs.items() if k != "encoder_hidden_states"} == {
+        "input_ids": [[7, 8]],
+        "cache_position": [3, 4],
+        "beam_idx": [0],
+    }
+    assert request.inputs["encoder_hidden_states"] is states
+    own._inputs = {"input_ids"}
+    own._run(request, states, 0, [7])
+    assert request.inputs.keys() == {"input_ids"}
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4])

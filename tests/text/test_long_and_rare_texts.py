@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import itertools
+import mmap
 import re
 
 import numpy as np
@@ -12,10 +14,10 @@ pytest.importorskip("regex")
 
 from irrun.deadlines import Deadline, end_at
 from irrun.errors import InputError, TimeLimitError
-from irrun.text import bpe, merge_borders, patterns, ragged, reuse, splitting
+from irrun.text import batch, bpe, merge_borders, patterns, ragged, reuse, splitting
 from irrun.text.ascii_patterns import convert_to_ascii
 from irrun.text.bpe import BytePairEncoder
-from irrun.text.charsmap import _parse_charsmap
+from irrun.text.charsmap import Normalizer, _parse_charsmap
 from irrun.text.literals import find_literals
 from irrun.text.merge_borders import find_borders
 from irrun.text.pattern_parser import translate
@@ -286,6 +288,67 @@ def test_models_of_equal_arrays_are_built_once(monkeypatch):
         reuse.reuse(build, [other], 1)
     assert len(reuse._latest) <= 4
     assert reuse.reuse(build, [fixed.copy()], 1) is not kept  # the oldest model was dropped
+
+
+def test_owners_of_memory_that_cannot_change(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(16))
+    with open(tmp_path / "file", "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    owned = np.arange(3)
+    for owner, expected in ((mapped, mapped), (array.array("i", [1, 2]), None), (b"1234", None), (owned, owned)):
+        view = np.asarray(owner) if owner is owned else np.frombuffer(memoryview(owner), np.int32)
+        view = view[:1]
+        view.flags.writeable = False
+        owned.flags.writeable = False
+        assert reuse._find_owner(view) is expected
+    owned.flags.writeable = True
+    assert reuse._find_owner(view) is None
+
+
+@pytest.mark.parametrize("char", ["\x7f", "\x80", "\u07ff", "\u0800", "\uffff", "\U00010000", "\U0010ffff"])
+def test_characters_of_joined_strings(char):
+    words = [char, "", f"a{char}", char * 3] * 20
+    ends = np.cumsum([len(word.encode()) for word in words])
+    chars = np.frombuffer("".join(words).encode(), np.uint8)
+    joined = batch.join_batch(np.concatenate([[0], ends[:-1]]), ends, chars)
+    assert joined.text == "".join(words)
+    assert joined.is_ascii == char.isascii()
+    assert joined.codes.tolist() == [ord(c) for c in joined.text]
+    assert joined.widths.tolist() == [len(c.encode()) for c in joined.text]
+    assert joined.bounds.tolist() == [0, *np.cumsum([len(word) for word in words])]
+    bytes_before = [0, *np.cumsum(joined.widths)]
+    assert joined.offsets.tolist() == bytes_before
+    assert joined.to_bytes(joined.bounds).tolist() == [0, *ends]
+
+
+@pytest.mark.parametrize(("count", "size", "is_joined"), [(0, 0, False), (1, 1, True), (1, 0, True), (0, 1, True)])
+def test_few_short_strings_are_not_joined(count, size, is_joined):
+    begins = np.zeros(batch.FEW + count, np.int64)
+    chars = np.full(batch.SHORT + size, ord("a"), np.uint8)
+    assert (batch.join_batch(begins, begins + 1, chars) is not None) == is_joined
+
+
+def test_strings_that_are_not_valid_are_not_joined():
+    chars = np.frombuffer("é".encode() * 50, np.uint8)
+    begins = np.arange(100)
+    assert batch.join_batch(begins, begins + 1, chars) is None
+    assert batch.join_batch(begins[::2], begins[::2] + 2, chars) is not None
+    assert batch.join_batch(begins[::2], begins[::2] + 1, chars) is None
+
+
+@pytest.mark.parametrize(
+    ("replacements", "text", "expected"),
+    [
+        ({"a": "é"}, "banana", "bénéné"),
+        ({"a": "xy"}, "banana", "bxynxynxy"),
+        ({"a": ""}, "banana", "bnn"),
+        ({"an": "x"}, "banana", "bxxa"),
+        ({"é": "xy"}, "banané", "bananxy"),
+        ({}, " a  b ", " a  b "),
+    ],
+)
+def test_characters_that_maps_replace(replacements, text, expected):
+    assert Normalizer(replacements).normalize(text.encode()) == expected.encode()
 
 
 @pytest.mark.parametrize(

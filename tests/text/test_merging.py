@@ -43,6 +43,7 @@ def test_merges_equal_those_one_by_one(length):
         text = bytes(rng.choice(list(b"abc"), length).tolist())
         expected = merge_one_by_one(text, vocabulary)
         assert encoder._merge_by_heap([vocabulary[text[i : i + 1]] for i in range(length)]) == expected, text
+        assert encoder._merge_in_order([vocabulary[text[i : i + 1]] for i in range(length)]) == expected, text
         assert list(encoder.encode(text)) == expected, text
 
 
