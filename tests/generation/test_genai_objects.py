@@ -6,10 +6,13 @@ import json
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from irrun.generation import pipeline
 from irrun.generation.pipeline import GeneratedText
 from irrun.generation.transcription_config import TranscriptionConfig
+from irrun.openvino_genai import language_model
 from irrun.openvino_genai.chat_history import ChatHistory
 from irrun.openvino_genai.enumerations import StopCriteria, StreamingStatus
 from irrun.openvino_genai.generation_config import GenerationConfig
@@ -211,3 +214,35 @@ def test_last_tokens_that_may_begin_a_stop_string_are_held(text, stops, expected
     model._tokenizer = SimpleNamespace(decode=lambda tokens: "".join(map(chr, tokens)))
     config = GenerationConfig(stop_strings=stops)
     assert model._find_stop([ord(c) for c in text], config) == expected
+
+
+class NegativeScores:
+    """A decoder whose scores are negative, so that an end token with a penalized score of 0 is the best."""
+
+    def __init__(self, compiled=None):
+        pass
+
+    def run(self, tokens, rows):
+        return np.tile(np.float32([-1, -2, -9]), (len(rows), 1))
+
+    def start(self, prompt):
+        return self.run([prompt], [0])
+
+
+@pytest.mark.parametrize(("least", "reason"), [(0, "LENGTH"), (1, "STOP"), (3, "STOP"), (5, "STOP"), (9, "LENGTH")])
+def test_end_tokens_do_not_end_shorter_texts(least, reason, monkeypatch):
+    """Scores of end tokens are 0 before, as in OpenVINO GenAI, so one may be chosen."""
+    monkeypatch.setattr(language_model, "Decoder", NegativeScores)
+    model = object.__new__(LanguageModel)
+    model._compiled, model._kept = None, None
+    options = {"min_new_tokens": least, "max_new_tokens": 5, "stop_token_ids": {2}}
+    config = pipeline.GenerationConfig(**options)
+    drawn = pipeline.GenerationConfig(**options, num_return_sequences=2, do_sample=True, top_k=1)
+    expected = [2] * min(least, 5) if least else [0] * 5
+    result = model.generate([7], config, False, None, False)
+    results = model.draw([7], drawn, False)
+    assert [(r.tokens, r.reason.name) for r in (result, *results)] == [(expected, reason)] * 3
+    writer = SimpleNamespace(write=lambda token: False)
+    texts = [pipeline._Sequence(writer) for _ in range(2)]
+    pipeline._sample(texts, drawn, [7], NegativeScores().start([7]), NegativeScores())
+    assert [(text.tokens, text.reason) for text in texts] == [(expected, reason.lower())] * 2

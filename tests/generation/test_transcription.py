@@ -178,6 +178,26 @@ def test_broken_sounds_end_in_one_line(capsys, folder, tmp_path, make, message):
     assert re.search(message, err)
 
 
+@pytest.mark.parametrize(
+    ("position", "content", "message"),
+    [
+        (24, b"\0\0\0\0", "has 16 bits, 1 channels and 0 Hz, which is not supported"),
+        (34, b"\x28\0", "has 40 bits, 1 channels and 16000 Hz, which is not supported"),
+        (24, b"\x01\0\0\0", None),
+    ],
+)
+def test_formats_of_sounds(position, content, message, tmp_path):
+    path = write_sound(tmp_path / "a.wav")
+    bytes_ = bytearray(path.read_bytes())
+    bytes_[position : position + len(content)] = content
+    path.write_bytes(bytes_)
+    if message is None:
+        assert read_sound(path, 1).dtype == np.float32
+        return
+    with pytest.raises(irrun.InputError, match=message):
+        read_sound(path)
+
+
 def test_files_of_floating_point_samples_are_refused(tmp_path):
     path = write_sound(tmp_path / "a.wav", width=4)
     content = bytearray(path.read_bytes())

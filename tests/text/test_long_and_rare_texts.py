@@ -213,6 +213,7 @@ def test_tokens_end_at_zero_bytes():
     [
         (b"\x08\x96\x01rest", (8, 1, 3)),
         (b"\x0a\x02abrest", (10, 2, 4)),
+        (b"\x0a\x80\x01" + bytes(140), (10, 3, 131)),
         (b"\x09" + bytes(12), (9, 1, 9)),
         (b"\x0d" + bytes(12), (13, 1, 5)),
         (b"\x0b" + bytes(4), (11, 1, 5)),
