@@ -46,6 +46,20 @@ def test_long_texts_are_merged_like_short_ones(monkeypatch):
     assert list(encoder.encode(text)) == merge_one_by_one(text, vocabulary)
 
 
+@pytest.mark.parametrize("name", ["_merge_by_heap", "_merge_in_order"])
+def test_merges_check_the_time_every_65536_steps(name):
+    encoder, vocabulary = make_encoder()
+    merge = getattr(encoder, name)
+
+    def merge_pairs(count):
+        merge([vocabulary[b"a"]] * 16 + [vocabulary[b"c"]] * (count - 16))
+
+    with end_at(Deadline(-1)):
+        merge_pairs(65500)
+        with pytest.raises(TimeLimitError):
+            merge_pairs(65534)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
