@@ -16,6 +16,7 @@ from irrun.fast.jit import (
     compressed,
     conversion,
     convolution_plan,
+    convolution_tiles,
     interpolation,
     products,
     quantized_products,
@@ -378,6 +379,16 @@ def test_plans_of_convolutions_cover_all_results(seed):
     least = get_tile()[1] * compiler.get_lanes() if is_line else 1
     limit = (96 << 10) + 8 * per_row * is_line  # tiles of a line may have extra pixels
     assert is_small or plan.panel_size <= limit or max(b.last - b.first for b in plan.blocks) <= least + 8
+
+
+@pytest.mark.parametrize(("channels", "count"), [(8, 16), (48, 3), (56, 3), (64, 1), (72, 1)])
+def test_rows_are_divided_if_there_are_too_few_tiles_of_channels(channels, count, monkeypatch):
+    """There are 16 parts, and tiles have 8 channels."""
+    for module in (convolution_plan, convolution_tiles):
+        monkeypatch.setattr(module, "get_lanes", lambda: 16)
+    geometry = Geometry((40, 40), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1))
+    plan = convolution_plan.Plan(geometry, 128 if channels == 8 else 16, channels, 1)
+    assert (plan.part_count, len(plan.blocks)) == (16, count)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite")
 from irrun.fast.jit import team
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function
-from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, align_size, make_base, make_range_task
 from irrun.threads import use_threads
 
@@ -72,6 +72,15 @@ def test_kernels_take_relative_and_absolute_addresses():
     task.keep(result)
     task.run(get_address(source))
     np.testing.assert_array_equal(result[:6], [-3, -4, -5, -6, -7, 0])
+
+
+def test_compiled_functions_have_an_entry():
+    """Only `compile_function` adds one, which `Call` needs."""
+    assert Kernel(8, ["ptr", "i64"]).entry == 0
+    f = Function("do_nothing", [("data", "ptr")], get_lanes())
+    kernel = compile_function(f)
+    assert kernel.entry not in (0, kernel.address)
+    assert kernel.identity[1] == "do_nothing"
 
 
 @pytest.mark.parametrize("thread_count", [1, 4])

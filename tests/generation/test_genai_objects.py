@@ -16,9 +16,11 @@ from irrun.openvino_genai import language_model
 from irrun.openvino_genai.chat_history import ChatHistory
 from irrun.openvino_genai.enumerations import StopCriteria, StreamingStatus
 from irrun.openvino_genai.generation_config import GenerationConfig
-from irrun.openvino_genai.language_model import LanguageModel
+from irrun.openvino_genai.language_model import GeneratedTokens, LanguageModel
+from irrun.openvino_genai.llm_pipeline import LLMPipeline
 from irrun.openvino_genai.options import keep_default
 from irrun.openvino_genai.perf_metrics import SummaryStats
+from irrun.openvino_genai.settings import make_settings
 from irrun.openvino_genai.streamers import StreamerBase, TextStreamer, make_streamer, to_status
 
 
@@ -214,6 +216,44 @@ def test_last_tokens_that_may_begin_a_stop_string_are_held(text, stops, expected
     model._tokenizer = SimpleNamespace(decode=lambda tokens: "".join(map(chr, tokens)))
     config = GenerationConfig(stop_strings=stops)
     assert model._find_stop([ord(c) for c in text], config) == expected
+
+
+def test_times_are_in_microseconds():
+    pipe = object.__new__(LLMPipeline)
+    pipe._load_time = 12.0
+    prompts = SimpleNamespace(rows=[[1, 2, 3], [4]], tokenizations=[0.5, 0.25], templates=[2.0])
+    results = [
+        GeneratedTokens([7, 8], times=[10.0, 10.5], inferences=[0.25, 0.125], samplings=[0.0, 1.0]),
+        GeneratedTokens([9], times=[11.0], inferences=[0.5], samplings=[0.5]),
+    ]
+    metrics = pipe._measure(prompts, results, 9.0)
+    assert (metrics.get_load_time(), metrics.get_num_input_tokens(), metrics.get_num_generated_tokens()) == (12, 3, 3)
+    found = {name: values for name, values in vars(metrics.raw_metrics).items() if values}
+    assert found == {
+        "tokenization_durations": [500_000, 250_000],
+        "chat_template_durations": [2_000_000],
+        "m_new_token_times": [10_000_000, 10_500_000, 11_000_000],
+        "m_batch_sizes": [1, 1, 1],
+        "m_durations": [500_000],
+        "token_infer_durations": [250_000, 125_000, 500_000],
+        "sampling_durations": [0, 1_000_000, 500_000],
+        "m_times_to_first_token": [1_000_000],
+        "inference_durations": [875_000],
+    }
+    assert vars(pipe._measure(prompts, [], 9.0).raw_metrics)["m_times_to_first_token"] == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "threads", "precision"),
+    [
+        ({}, None, "f32"),
+        ({"INFERENCE_NUM_THREADS": 3}, 3, "f32"),
+        ({"INFERENCE_NUM_THREADS": 0, "INFERENCE_PRECISION_HINT": "f32"}, None, "f32"),
+    ],
+)
+def test_properties_that_are_settings(properties, threads, precision):
+    settings = make_settings("CPU", properties)
+    assert (settings.threads, settings.precision) == (threads, precision)
 
 
 class NegativeScores:

@@ -305,6 +305,16 @@ def test_models_of_equal_arrays_are_built_once(monkeypatch):
     assert reuse.reuse(build, [fixed.copy()], 1) is not kept  # the oldest model was dropped
 
 
+def test_models_are_kept_as_long_as_their_constants():
+    fixed = np.arange(5)
+    fixed.flags.writeable = False
+    before = set(reuse._entries)
+    reuse.reuse(list, [fixed])
+    assert len(set(reuse._entries) - before) == 1
+    del fixed
+    assert set(reuse._entries) <= before
+
+
 def test_owners_of_memory_that_cannot_change(tmp_path):
     (tmp_path / "file").write_bytes(bytes(16))
     with open(tmp_path / "file", "rb") as file:

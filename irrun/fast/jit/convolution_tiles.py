@@ -28,7 +28,7 @@ class Form(NamedTuple):
     """
 
     vectors: int
-    extras: int = 0
+    extras: int
     is_masked: bool = False
 
 
