@@ -138,3 +138,29 @@ def test_results_do_not_depend_on_the_number_of_threads(tmp_path):
     results = [irrun.compile_model(path, jit=False, threads=threads)(x).to_tuple()[0] for threads in (1, 2, 4)]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+def list_conversions(compiled):
+    """Return the names of the conversions to and from numbers of levels."""
+    parts = [part for i in compiled._fast_program.instructions for part in i.plain]
+    return sorted(
+        type(part.kernel).__name__ for part in parts if type(part.kernel).__name__ in ("_Encoding", "_Decoding")
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "padding", "is_read"), [(0.0, 1, True), (-37.125 * STEP, 0, True), (-37.125 * STEP, 1, False)]
+)
+def test_values_with_an_offset_are_not_read_as_levels_at_pads(tmp_path, low, padding, is_read):
+    """Pads are zeros, which are not the number 0 of a level if there is an offset."""
+    n = Network()
+    value = quantize(n.convolve(quantize(n.x), kernel=1), low)
+    fast = compare(n.save(tmp_path, n.convolve(value, padding=padding)))
+    assert list_conversions(fast) == (["_Decoding", "_Encoding"] if is_read else [])
+
+
+def test_values_that_are_not_quantized_are_added(tmp_path):
+    n = Network()
+    fast = compare(n.save(tmp_path, quantize(o.add(n.convolve(quantize(n.x), kernel=1), n.x), -64 * STEP)))
+    assert count_lowered(fast) == 1
+    assert list_conversions(fast) == []
