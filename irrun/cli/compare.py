@@ -381,7 +381,7 @@ def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], s
         click.echo("")
         print_table(LAYER_TITLES, rows[: len(rows) - omitted], right=LAYER_TITLES[3:])
         if omitted:
-            click.echo(f"{omitted} more layers; --all prints them")
+            click.echo("1 more layer; --all prints it" if omitted == 1 else f"{omitted} more layers; --all prints them")
     if folded:
         text = "1 layer inherits an error" if folded == 1 else f"{folded} layers inherit errors"
         click.echo(f"{text}; --all prints them")

@@ -127,14 +127,12 @@ class LayerDifferences:
             other: Its match.
         """
         differences = [*self.list_attributes(layer, other), *self.list_connections(layer, other)]
-        for i, (port, other_port) in enumerate(zip(layer.outputs, other.outputs, strict=False)):
+        for i, (port, other_port) in enumerate(zip(layer.outputs, other.outputs, strict=True)):
             shown, other_shown = (
                 f"{p.element_type}{'[...]' if p.shape is None else p.shape}" for p in (port, other_port)
             )
             if shown != other_shown:
                 differences.append(f"output {i} is {shown}, but {other_shown} in the other model")
-        if len(layer.outputs) != len(other.outputs):
-            differences.append(f"{len(layer.outputs)} outputs, but {len(other.outputs)} in the other model")
         if layer.constant is not None and other.constant is not None:
             differences += _list_values(layer, other)
         return differences

@@ -102,6 +102,24 @@ def test_rows_of_a_comparison_are_sorted_selected_and_limited(tmp_path, capsys):
     assert (order["first"], order["agrees"]) == ("layer1", False)
 
 
+@pytest.mark.parametrize(
+    ("limit", "rest"), [(1, "2 more layers; --all prints them"), (2, "1 more layer; --all prints it"), (3, "")]
+)
+def test_causes_of_a_comparison_are_limited(limit, rest, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("irrun.cli.compare.MAX_ROWS", limit)
+    for name, alpha in (("a", 1), ("b", 2)):
+        write(tmp_path, chain("Elu", "Elu", "Elu", data=[f'alpha="{alpha}"'] * 3), name=name)
+    arguments = ("compare", tmp_path / "a.xml", tmp_path / "b.xml", "--input", "[[-1,-2,-3],[1,2,3]]")
+    _, out, _ = call(capsys, *arguments)
+    assert len(list_layers(out)) == limit + bool(rest)
+    assert rest in out
+    assert ("more layer" in out) == bool(rest)
+    for more in (["--all"], ["--layers", "layer*"]):
+        _, out, _ = call(capsys, *arguments, *more)
+        assert len(list_layers(out)) == 3
+        assert "more layer" not in out
+
+
 def test_layers_to_keep_in_floating_point_are_printed(tmp_path, capsys):
     pytest.importorskip("openvino")
     from inspection import networks

@@ -125,3 +125,42 @@ def test_command(tmp_path, change, code):
     result = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
     assert json.loads(result.stdout)["equal"] is (code == 0)
     assert result.returncode == code
+
+
+def test_numbers_of_inputs():
+    two, three = (make(Row("c", "Concat", ["x", "z", "x"][:count], {"axis": "0"})) for count in (2, 3))
+    assert list_differences(two, three) == {"c": ["2 inputs, but 3 in the other model"]}
+
+
+def test_layers_with_other_numbers_of_outputs_do_not_match():
+    def build(outputs):
+        axis = Row("axis", "Constant", value=np.int64(0))
+        return make(axis, Row("s", "Split", ["x", "axis"], {"num_splits": str(outputs)}, outputs=outputs))
+
+    result = diff(build(2), build(4))
+    assert (result.added, result.removed) == ([("s", "Split")], [("s", "Split")])
+
+
+def test_inputs_that_are_not_connected():
+    model = make(Row("c", "Clamp", ["x", ""]), Row("s", "Add", ["c", "z"]))
+    assert diff(model, make(Row("c", "Clamp", ["x", ""]), Row("s", "Add", ["c", "z"]))).is_equal
+    other = make(Row("c", "Clamp", ["x", "z"]), Row("s", "Add", ["c", "z"]))
+    (text,) = list_differences(model, other)["c"]
+    assert text.endswith("but from z (Parameter) in the other model")
+    assert text.startswith("input 1 comes from ")
+
+
+def test_bodies_that_the_other_model_does_not_have():
+    def build(*tags):
+        body = Body(make_graph(Row("p", "Parameter", shapes=[(2, 3)]), Row("q", "Result", ["p"])))
+        return make(Row("if", "If", ["x"], version="opset8", bodies=dict.fromkeys(tags, body)))
+
+    model, other = build("then_body", "else_body"), build("then_body")
+    assert list_differences(model, other) == {"if": ["else_body does not exist in the other model"]}
+    assert list_differences(other, model) == {}
+
+
+def test_attributes_that_cannot_be_read_are_compared_as_texts():
+    models = [make(Row("a", "Elu", ["x"], {"alpha": text})) for text in ("one", "two", "one")]
+    assert list_differences(models[0], models[1]) == {"a": ["alpha is one, but two in the other model"]}
+    assert list_differences(models[0], models[2]) == {}

@@ -25,6 +25,7 @@ from irrun.inspection.profile_table import (
     make_rich_table,
 )
 from irrun.inspection.profiling import Profile
+from irrun.runtime.executor import Fallback
 
 
 def make_layer(key, type="Relu", module=(), **fields):
@@ -313,6 +314,16 @@ def test_profile_is_json(tmp_path):
     text = (tmp_path / "p.json").read_text(encoding="utf-8")
     assert text == json.dumps(PROFILE.to_dict(), indent=1) + "\n"
     assert (tmp_path / "p.CSV").read_text(encoding="utf-8") == PROFILE.to_csv()
+
+
+def test_failed_kernels_are_named():
+    fallbacks = [Fallback(("conv", "relu"), 3, "out of bounds"), Fallback(("exp",), 1, "no memory")]
+    lines = describe_profile(replace(PROFILE, fallbacks=fallbacks))
+    assert lines[-2:] == [
+        "Fast kernel of relu failed, so the plain kernel ran: out of bounds",
+        "Fast kernel of exp failed, so the plain kernel ran: no memory",
+    ]
+    assert lines[:-2] == describe_profile(PROFILE)
 
 
 def test_profile_is_csv():

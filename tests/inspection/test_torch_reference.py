@@ -13,7 +13,7 @@ import pytest
 import irrun
 from inspection.graphs import Row, make_model
 from irrun.inspection import compare
-from irrun.inspection.torch_reference import is_torch
+from irrun.inspection.torch_reference import _list_tensors, is_torch
 
 W1 = np.float32([[1, 0.5], [0.25, -1]])
 W2 = np.float32([[0.5, 0.25], [1, -0.5]])
@@ -173,3 +173,12 @@ def test_only_programs_with_a_signature_are_exported_programs():
     assert not is_torch(SimpleNamespace(module=lambda: None))
     assert not is_torch(SimpleNamespace(graph_signature=None))
     assert is_torch(SimpleNamespace(module=lambda: None, graph_signature=None))
+
+
+def test_tensors_of_nested_outputs_are_listed_in_order():
+    a, b, c = (Tensor(np.float32([n])) for n in range(3))
+    assert _list_tensors(a) == [a]
+    assert _list_tensors((a, [b, None, "text"], {"last": c})) == [a, b, c]
+    assert _list_tensors({"first": (a,), "second": b}) == [a, b]
+    assert _list_tensors(None) == []
+    assert _list_tensors("text") == []
