@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 
 import numpy as np
@@ -237,3 +238,20 @@ def test_the_first_layer_with_nan_is_named_with_its_token(capsys, tmp_path):
     code, _, err = call(capsys, "generate", folder, "Once", "--max-new-tokens", 5, "--ignore-eos", "--check")
     assert code == 1
     assert "token 3: " in err
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_only_the_process_that_started_a_renderer_ends_it(is_own):
+    renderer = chat_template._Renderer()
+    renderer.stop()  # nothing to end
+    assert renderer.answer(json.dumps({"template": "{{ a }}", "variables": {"a": 3}})) == {"text": "3"}
+    process, owner = renderer._process, renderer._owner
+    assert owner == os.getpid()
+    renderer._owner = owner if is_own else 0
+    renderer.stop()
+    try:
+        assert renderer._process is None
+        assert (process.poll() is not None) == process.stdin.closed == process.stdout.closed == is_own
+    finally:
+        renderer._process, renderer._owner = process, owner
+        renderer.stop()

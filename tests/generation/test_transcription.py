@@ -250,6 +250,23 @@ def test_wrong_entries_are_refused(capsys, folder, tmp_path, name, change, messa
     assert re.search(message, err)
 
 
+def test_tokens_that_end_texts(folder, tmp_path):
+    """The tokenizer names one if the configuration does not."""
+    other = shutil.copytree(folder, tmp_path / "other")
+    path = other / "generation_config.json"
+    values = json.loads(path.read_text())
+    assert SpeechRecognizer(other).config.generation.end_tokens == {values.pop("eos_token_id")} == {80}
+    path.write_text(json.dumps(values))
+    assert SpeechRecognizer(other).config.generation.end_tokens == {10}
+    for name in ("tokenizer", "detokenizer"):
+        model = other / f"openvino_{name}.xml"
+        model.write_text(model.read_text().replace("eos_token_id", "another"))
+    with pytest.raises(irrun.InputError, match="other has no eos_token_id, the token that ends a text"):
+        SpeechRecognizer(other)
+    path.write_text(json.dumps({**values, "stop_token_ids": [3]}))
+    assert SpeechRecognizer(other).config.generation.end_tokens == {3}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -79,7 +79,7 @@ FURTHER_TESTS = {
     "files": ["tests/data/test_load_and_save.py"],
     "cli": ["tests/cli", "tests/examples"],
     "fast": ["tests/fast/test_expressions.py"],
-    "jit": ["tests/fast/test_jit_loops.py"],
+    "jit": ["tests/fast/test_jit_loops.py", "tests/fast/test_jit_forms.py"],
     "inspection": [f"tests/inspection/test_{name}.py" for name in ("spool", "debugger", "reduce")],
     "openvino": [
         f"tests/openvino/test_{name}.py"
