@@ -364,7 +364,8 @@ class Executor:
                 self._run_plain(plain, values)
                 continue
             self._checks_memory |= self._store_and_count(values, plain.outputs, result)
-        for slot in instruction.frees:
+        inner = {slot for plain in instruction.plain for slot in plain.outputs}.difference(instruction.outputs)
+        for slot in (*instruction.frees, *inner):
             values[slot] = None
 
     def _run_observed(self, values: list[Any]) -> None:

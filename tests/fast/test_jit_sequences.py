@@ -258,6 +258,78 @@ def test_long_sequences_are_divided(tmp_path, monkeypatch):
     check(compiled, draw((1, 8, 6, 6)))
 
 
+def list_types(compiled):
+    """Return the types of the operations that run one after another: lists for sequences."""
+    members = list_sequences(compiled)
+    types = [members.get(i.kernel) or i.operation.type for i in compiled._fast_program.sequences]
+    return [[name for name in own if name == "Swish"] if isinstance(own, list) else own for own in types]
+
+
+def accumulate(data):
+    """Return a cumulative sum, which is not compiled."""
+    return o.cum_sum(data, o.constant(np.int64(3)))
+
+
+def test_instructions_between_members_run_afterwards(tmp_path):
+    data = o.parameter([1, 8, 6, 6], F32)
+    first = convolve(data, 8)
+    sums = accumulate(accumulate(first))
+    last = convolve(convolve(first, 8, 1), 8, 2)
+    compiled = compile_results(tmp_path, [data], last, sums)
+    assert list_types(compiled) == [["Swish"] * 3, "CumSum", "CumSum"]
+    check(compiled, draw((1, 8, 6, 6)))
+
+
+def test_members_that_depend_on_other_instructions_begin_a_sequence(tmp_path):
+    data = o.parameter([1, 8, 6, 6], F32)
+    first = convolve(convolve(data, 8), 8, 1)
+    last = convolve(convolve(accumulate(first), 8, 2), 8, 3)
+    compiled = compile_results(tmp_path, [data], o.add(last, first))
+    assert list_types(compiled) == [["Swish"] * 2, "CumSum", ["Swish"]]
+    check(compiled, draw((1, 8, 6, 6)))
+
+
+def test_only_a_few_instructions_are_postponed(tmp_path, monkeypatch):
+    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_POSTPONED", 1)
+    data = o.parameter([1, 8, 6, 6], F32)
+    first = convolve(convolve(data, 8), 8, 1)
+    sums = accumulate(accumulate(first))
+    last = convolve(convolve(first, 8, 2), 8, 3)
+    compiled = compile_results(tmp_path, [data], last, sums)
+    assert list_types(compiled) == [["Swish"] * 2, "CumSum", "CumSum", ["Swish"] * 2]
+    check(compiled, draw((1, 8, 6, 6)))
+
+
+def test_variables_are_read_before_and_written_after_members(tmp_path):
+    data = o.parameter([1, 8, 6, 6], F32)
+    zeros = o.constant(np.zeros((1, 8, 6, 6), F32))
+    first = convolve(data, 8)
+    one = o.read_value(zeros, "one")
+    second = convolve(o.concat([first, one], 1), 8, 1)
+    written = o.assign(second, "one")
+    two = o.read_value(zeros, "two")
+    third = convolve(o.concat([second, two], 1), 8, 2)
+    model = ov.Model([o.result(third)], [written, o.assign(third, "two")], [data], "model")
+    ov.serialize(model, tmp_path / "model.xml")
+    compiled = irrun.compile_model(tmp_path / "model.xml", jit=True)
+    assert list_types(compiled) == ["ReadValue", "ReadValue", ["Swish"] * 3, "Assign", "Assign"]
+    plain = irrun.compile_model(tmp_path / "model.xml", optimize=False).create_infer_request()
+    request = compiled.create_infer_request()
+    for seed in range(4):
+        x = [draw((1, 8, 6, 6), seed)]
+        np.testing.assert_allclose(request.infer(x)[0], plain.infer(x)[0], rtol=1e-4, atol=1e-4)
+    assert not request.fallbacks
+
+
+def test_transposed_values_of_dynamic_shapes_are_joined(tmp_path):
+    data = o.parameter([-1, 8, -1, 6], F32)
+    turned = o.transpose(convolve(data, 8), o.constant(np.array([0, 1, 3, 2])))
+    compiled = compile_results(tmp_path, [data], convolve(turned, 8, 1))
+    assert list_types(compiled) == [["Swish"] * 2]
+    for shape in ((1, 8, 6, 6), (2, 8, 5, 6), (1, 8, 1, 6)):
+        check(compiled, draw(shape))
+
+
 def test_sequences_of_unknown_work_are_divided_by_their_number_of_members(tmp_path, monkeypatch):
     monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_WORK", 3 * DEFAULT_WORK)
     x = data = o.parameter([-1, 8, 6, 6], F32)

@@ -72,6 +72,24 @@ def test_members_run_one_by_one_after_a_kernel_refused(error, failures, calls, t
 
 
 @pytest.mark.falls_back
+@pytest.mark.parametrize("error", [NoKernelError("no"), NoPlanError("no", is_lasting=False)])
+def test_values_between_members_are_freed(error, tmp_path, monkeypatch):
+    program = make_program(tmp_path, "Abs", "Negative", "Relu", "Abs")
+    join(program, Joined(error, 1), 0, 3)
+    inner = [slot for instruction in program.instructions[0].plain[:2] for slot in instruction.outputs]
+    kept = []
+    run_plain = Executor._run_plain
+
+    def run(executor, instruction, values):
+        run_plain(executor, instruction, values)
+        kept.extend(values[slot] for slot in (*inner, *instruction.outputs))
+
+    monkeypatch.setattr(Executor, "_run_plain", run)
+    assert Executor(program, RequestState()).run([X])[0].tolist() == [[0, 0, 0]]
+    assert [value is None for value in kept] == [True, True, False]
+
+
+@pytest.mark.falls_back
 def test_separated_members_are_counted_as_layers(tmp_path):
     program = make_program(tmp_path, "Abs", "Negative", "Relu")
     join(program, Joined(NoPlanError("no", is_lasting=True), 9), 0, 2)

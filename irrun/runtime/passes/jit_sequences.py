@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,8 @@ Array = np.ndarray[Any, Any]
 MAX_WORK = 1 << 31
 #: Arithmetic operations of a member whose number is unknown, as in models with dynamic shapes.
 DEFAULT_WORK = MAX_WORK // 40
+#: Maximum number of instructions between members that run after the sequence.
+MAX_POSTPONED = 8
 
 
 def run(program: Program, resources: Resources) -> None:
@@ -50,66 +52,98 @@ def run(program: Program, resources: Resources) -> None:
 
 def join_instructions(program: Program) -> None:
     """Set the sequences of a program, if it has neighboring instructions with compiled kernels."""
-    last_uses = {slot: len(program.instructions) for slot in program.results}
-    for number, instruction in enumerate(program.instructions):
-        for slot in instruction.inputs:
-            last_uses[slot] = max(number, last_uses.get(slot, 0))
-    joined: list[Instruction] = []
-    pending: list[Instruction] = []
-    members: list[Member] = []
-    factory = _MemberFactory(program)
-    total = 0
+    joiner = _Joiner(program)
+    for instruction in program.instructions:
+        joiner.add(instruction)
+    joiner.finish()
+    if len(joiner.joined) < len(program.instructions):
+        program.sequences = joiner.joined
+        replace(program, instructions=joiner.joined).free_after_last_use()
 
-    def flush(stop: int) -> None:
-        """Append the pending instructions, which end before number `stop`."""
-        if sum(not isinstance(member, Views) for member in members) < 2:
-            joined.extend(pending)
+
+class _Joiner:
+    """Joins instructions, which are added in order.
+
+    Instructions between members that have no compiled kernel run after the sequence, or before it if they only read or
+    write variables. Their own order does not change.
+
+    Args:
+        program: The program.
+
+    Attributes:
+        joined: The sequences, and the other instructions.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.joined: list[Instruction] = []
+        self._factory = _MemberFactory(program)
+        self._results = frozenset(program.results)
+        #: The current sequence: its members, their instructions, and the number of their arithmetic operations.
+        self._members: list[Member] = []
+        self._instructions: list[Instruction] = []
+        self._work = 0
+        #: The instructions that follow the current sequence.
+        self._postponed: list[Instruction] = []
+
+    def add(self, instruction: Instruction) -> None:
+        """Add the next instruction of the program."""
+        members = self._factory.make(instruction)
+        work = self._factory.count_work(instruction)
+        if members and (self._work + work > MAX_WORK or _depends_on(instruction, self._postponed)):
+            self.finish()
+            members = self._factory.make(instruction)
+        if members:
+            self._members += members
+            self._instructions.append(instruction)
+            self._work += work
+        elif not self._members or self._can_precede(instruction):
+            self.joined.append(instruction)
+        elif len(self._postponed) < MAX_POSTPONED:
+            self._postponed.append(instruction)
         else:
-            joined.append(_join(pending, members, lambda slot: last_uses.get(slot, -1) >= stop, factory.coded))
-        pending.clear()
-        members.clear()
-        factory.layouts.clear()
+            self.finish()
+            self.joined.append(instruction)
 
-    for number, instruction in enumerate(program.instructions):
-        work = factory.count_work(instruction)
-        if total + work > MAX_WORK:
-            flush(number)
-            total = 0
-        total += work
-        added = factory.make(instruction)
-        if added:
-            pending.append(instruction)
-            members.extend(added)
+    def finish(self) -> None:
+        """Finish the current sequence, and append the instructions that follow it."""
+        if sum(not isinstance(member, Views) for member in self._members) < 2:
+            self.joined += self._instructions
         else:
-            flush(number)
-            joined.append(instruction)
-    flush(len(program.instructions))
-    if len(joined) < len(program.instructions):
-        program.sequences = joined
-        replace(program, instructions=joined).free_after_last_use()
+            self.joined.append(self._join())
+        self.joined += self._postponed
+        self._members, self._instructions, self._work, self._postponed = [], [], 0, []
+        self._factory.layouts.clear()
+
+    def _can_precede(self, instruction: Instruction) -> bool:
+        """Return whether an instruction may run before the current sequence."""
+        is_next = instruction.operation.kind == "state" and not self._postponed
+        return is_next and not _depends_on(instruction, self._instructions)
+
+    def _join(self) -> Instruction:
+        """Return the instruction that computes the members of the current sequence."""
+        computed = {slot for member in self._members for slot in list_outputs(member)}
+        inputs = tuple(dict.fromkeys(slot for x in self._members for slot in list_inputs(x) if slot not in computed))
+        outputs = tuple(slot for i in self._instructions for slot in i.outputs if self._is_used_elsewhere(slot))
+        coded = frozenset(slot for slot in (*inputs, *computed) if slot in self._factory.coded)
+        kernel = SequenceKernel(tuple(self._members), inputs, outputs, coded)
+        return replace(
+            self._instructions[-1],
+            kernel=kernel,
+            inputs=inputs,
+            outputs=outputs,
+            attributes={},
+            plain=tuple(self._instructions),
+            description=kernel.description,
+        )
+
+    def _is_used_elsewhere(self, slot: int) -> bool:
+        own = {id(instruction) for instruction in self._instructions}
+        return slot in self._results or any(id(i) not in own for i in self._factory.view.consumers[slot])
 
 
-def _join(
-    instructions: Sequence[Instruction],
-    members: Sequence[Member],
-    is_used_later: Callable[[int], bool],
-    coded: Collection[int],
-) -> Instruction:
-    """Return the instruction that computes others."""
-    computed = {slot for member in members for slot in list_outputs(member)}
-    inputs = tuple(dict.fromkeys(slot for x in members for slot in list_inputs(x) if slot not in computed))
-    outputs = [slot for i in instructions for slot in i.outputs if is_used_later(slot)]
-    own = frozenset(slot for slot in (*inputs, *computed) if slot in coded)
-    kernel = SequenceKernel(tuple(members), inputs, tuple(outputs), own)
-    return replace(
-        instructions[-1],
-        kernel=kernel,
-        inputs=inputs,
-        outputs=tuple(outputs),
-        attributes={},
-        plain=tuple(instructions),
-        description=kernel.description,
-    )
+def _depends_on(instruction: Instruction, others: Sequence[Instruction]) -> bool:
+    """Return whether an instruction reads an output of others."""
+    return any(slot in other.outputs for other in others for slot in instruction.inputs)
 
 
 class _MemberFactory:
@@ -190,11 +224,11 @@ class _MemberFactory:
         if not kernel.reads_layouts:
             self.check_copies(instruction.inputs)
             return Computation(instruction.inputs, instruction.outputs[0], kernel)
+        if not all(map(self.view.is_f32, instruction.inputs)):
+            return None
         layouts = [self.get_layout(slot) for slot in instruction.inputs]
         known = [layout for layout in layouts if layout is not None]
-        if len(known) < len(layouts) or not all(map(self.view.is_f32, instruction.inputs)):
-            return None
-        strides = kernel.bind(known).strides
+        strides = kernel.bind(known).strides if len(known) == len(layouts) else ()
         shape = self.view.get_static_shape(instruction.outputs[0])
         if strides and shape is not None:
             self.layouts[instruction.outputs[0]] = Layout(shape, strides)
@@ -211,9 +245,8 @@ class _MemberFactory:
 
     def make_views(self, instruction: Instruction, view: Callable[[Array], Any]) -> Member | None:
         layout = self.get_layout(instruction.inputs[0])
-        if layout is None:  # views of contiguous values; the sequence checks that they are
-            is_unknown = instruction.definitions[0].operation.views == "contiguous"
-            return Views(instruction.inputs[0], instruction.outputs, view) if is_unknown else None
+        if layout is None:
+            return Views(instruction.inputs[0], instruction.outputs, view)
         views = view_layout(view, layout)
         if views is None:
             bind_contiguous(layout)
