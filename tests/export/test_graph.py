@@ -15,7 +15,7 @@ import irrun
 from irrun.element_types import ELEMENT_TYPES
 from irrun.export import writing
 from irrun.export.graph import Graph, cast, constant, get_graph, has_type, op, ops
-from irrun.export.rules import helpers, state_spaces
+from irrun.export.rules import class_suppression, conversion, helpers, signals, state_spaces
 from irrun.export.site import RULES, NotConstantError, Site, exports
 from irrun.ir.graph import Layer
 from irrun.shapes import PartialShape
@@ -279,8 +279,8 @@ def test_loops_pass_states_and_stack_results():
         helpers.loop(constant(1), [start], lambda number, states: (states, []), 1)
 
 
-def make_site(*inputs, **attributes):
-    return Site(Layer(id=0, name="layer", type="Mine", version="opset1"), inputs, attributes)
+def make_site(*inputs, types=(), **attributes):
+    return Site(Layer(id=0, name="layer", type="Mine", version="opset1"), inputs, attributes, [], types)
 
 
 def test_inputs_and_attributes_of_layers():
@@ -337,6 +337,34 @@ def test_rules_that_compute_in_f32():
             results = registered(make_site(*inputs))
             assert given[-1] == computed
             assert [v.type.name for v in results] == [result, "i64"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: state_spaces._repeat_heads(value(1, 2, 3, 4), 3, 4), "4 heads and 3 groups"),
+        (lambda: state_spaces._repeat_heads(value(1, 2, 0, 4), 0, 4), "4 heads and 0 groups"),
+        (lambda: state_spaces._get_rows(value(None), None, constant([1])), "the rank of the angles is dynamic"),
+        (lambda: state_spaces._rotate_halves(value(2, 4), value(None), value(None), 4), "the number of angles is dyn"),
+        (lambda: state_spaces._rotate_halves(value(2, 4), value(2, -1), value(2, -1), 4), "the number of angles is dy"),
+        (lambda: class_suppression._get_shape(value(2, 3), 3), "an input has rank 2, expected 3"),
+        (lambda: signals._multiply(value(2), np.zeros((2, 2))), "a transform with a matrix of 4 elements"),
+        (lambda: conversion.export_promote(make_site(value(2), value(2), types=[None])), "the output is dynamic"),
+    ],
+)
+def test_values_that_rules_refuse(call, message, monkeypatch):
+    monkeypatch.setattr(signals, "LIMIT", 3)
+    with pytest.raises(irrun.UnsupportedError, match=message):
+        call()
+
+
+def test_values_that_rules_accept(monkeypatch):
+    monkeypatch.setattr(signals, "LIMIT", 3)
+    x = value(1, 2, 3, 4)
+    assert state_spaces._repeat_heads(x, 3, 3) is x
+    state_spaces._repeat_heads(x, 3, 6)
+    signals._multiply(value(3), np.zeros((3, 1)))
+    assert types() == ["Gather", "MatMul"]
 
 
 def test_ranks_that_operations_require():

@@ -231,6 +231,20 @@ def test_angles_of_halves(angles, tmp_path):
         ("Convert", "opset1", 'destination_type="string"', [make(2)], "f32 cannot be converted to string"),
         ("BinaryConvolution", "opset1", f'{WINDOW} mode="xnor-popcount" pad_value="0.5"',
          [IMAGE, np.ones((4, 3, 3, 3), np.uint8)], "a pad_value of 0.5, expected 0 or 1"),
+        ("RNNCell", "opset3", 'hidden_size="2" activations="exp"',
+         [make(1, 2), make(1, 2), make(2, 2), make(2, 2), make(2)], "the activation function 'exp'"),
+        ("RoPE", "ie_internal_opset", 'rotary_ndims="4" is_ltx_video="true"', [make(1, 2, 3, 4)] * 3,
+         "is_ltx_video and support_3d_rope have no published definition"),
+        ("RoPE", "ie_internal_opset", 'rotary_ndims="4" support_3d_rope="true"', [make(1, 2, 3, 4)] * 3,
+         "is_ltx_video and support_3d_rope have no published definition"),
+        ("LSTMSequence", "opset1", 'hidden_size="2" direction="forward" input_forget="true" '
+         'activations="relu,tanh,tanh"', [make(1, 3, 2), make(1, 1, 2), make(1, 1, 2), integers(3), make(1, 8, 2),
+                                          make(1, 8, 2), make(1, 8)],
+         "input_forget with the activation function Relu"),
+        ("LSTMSequence", "opset1", 'hidden_size="2" direction="forward"',
+         [make(1, 3, 2), make(1, 1, 2), make(1, 1, 2), integers(3), make(1, 8, 2), make(1, 8, 2), make(1, 8), make(6)],
+         "peepholes of an unsupported rank"),
+        ("Selu", "opset1", "", [make(2), make()], "alpha or lambda is not connected"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be_exported(type, version, data, values, message, tmp_path):
