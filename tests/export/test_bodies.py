@@ -83,6 +83,20 @@ def test_slices_of_iterators(slices, stacks, part, tmp_path):
     assert [d.dim_value for d in state.shape.dim] == list(part)
 
 
+@pytest.mark.parametrize("axis", [0, -1, -2])
+def test_ranks_of_slices(axis, tmp_path):
+    """The body counts axes from the end."""
+    part = [1 if i == axis % 3 else n for i, n in enumerate(X.shape)]
+    x, piece = ops.parameter(X.shape, np.float32, name="x"), ops.parameter(part, np.float32)
+    body = ov.Model([ops.reduce_sum(piece, np.int64([-1]), True)], [piece], "body")
+    iterator = ops.tensor_iterator()
+    iterator.set_body(body)
+    iterator.set_sliced_input(piece, x.output(0), 0, 1, 1, -1, axis)
+    check(
+        ov.Model([iterator.get_concatenated_slices(body.results[0].output(0), 0, 1, 1, -1, 0)], [x], "m"), tmp_path, X
+    )
+
+
 def test_slices_of_dynamic_lengths(tmp_path):
     check(make_iterator((0, 1, 1, -1, 1), (0, 1, 1, -1, 1), shape=[2, -1, 2]), tmp_path, X[:, :4])
     check(make_iterator((-1, -1, 1, 0, 1), (-1, -1, 1, 0, 1), shape=[2, -1, 2]), tmp_path, X[:, :3])

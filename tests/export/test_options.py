@@ -179,6 +179,30 @@ def test_sums_of_all_elements_before(dtype, reverse, exclusive, tmp_path):
     check(tmp_path, "CumSum", "opset3", data, [np.array(3).astype(dtype), number(0)], constants=[1])
 
 
+@pytest.mark.parametrize(("axis", "expected"), [(number(1), ["CumSum"]), (integers(1), ["Reshape", "CumSum"])])
+def test_axes_of_sums_become_scalars(axis, expected, tmp_path):
+    assert check(tmp_path, "CumSum", "opset3", "", [make(2, 3), axis]) == expected
+
+
+@pytest.mark.parametrize("mode", ["linear", "linear_onnx", "cubic", "bilinear_pillow"])
+@pytest.mark.parametrize("scale", [1.2, 1.0])
+def test_axes_that_keep_their_length_are_not_resized(scale, mode, tmp_path):
+    data = f'mode="{mode}" shape_calculation_mode="scales" coordinate_transformation_mode="asymmetric"'
+    values = [make(1, 2, 4, 4), np.float32([scale, 2]), integers(2, 3)]
+    types = check(tmp_path, "Interpolate", "opset11", data, values, constants=[1, 2], rtol=1e-4)
+    assert types.count("MatMul") == 1
+
+
+@pytest.mark.parametrize(("type", "version", "count"), [("RNNCell", 3, 1), ("LSTMCell", 4, 4), ("LSTMCell", 1, 4)])
+def test_cells_with_joined_weights(type, version, count, tmp_path):
+    """One matrix multiplies the input and the state."""
+    states = [make(1, 2, seed=i) for i in range(1 if count == 1 else 2)]
+    values = [make(1, 3), *states, make(2 * count, 5, seed=3), make(2 * count, seed=4)]
+    constants = [len(values) - 2, len(values) - 1]
+    outputs = len(states)
+    check(tmp_path, type, f"opset{version}", 'hidden_size="2"', values, constants=constants, outputs=outputs, rtol=1e-4)
+
+
 @pytest.mark.parametrize("axes", [[-1], [0, 2]])
 @pytest.mark.parametrize("dtype", ["f2", "i4", "u1"])
 def test_reductions_of_types(dtype, axes, tmp_path):

@@ -181,7 +181,7 @@ def _apply_taps(data: Value, taps: Taps, axis: ResizeAxis) -> Value:
     for index, weight in zip(taps.index, taps.weight, strict=True):
         inside = index >= 0
         np.add.at(weights, (index[inside], np.flatnonzero(inside)), weight[inside])
-    if axis.size == axis.target and np.array_equal(weights, np.eye(axis.size)):
+    if np.array_equal(weights, np.eye(axis.size)):
         return data
     rank = data.rank or 0
     order = [*(i for i in range(rank) if i != axis.number), axis.number]
