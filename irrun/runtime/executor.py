@@ -423,9 +423,10 @@ class Executor:
 
 def _make_getter(slots: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
     """Return a function that returns the values of slots; it is faster than a comprehension."""
-    if len(slots) > 1:
-        return itemgetter(*slots)
-    return itemgetter(slice(slots[0], slots[0] + 1) if slots else slice(0))
+    if len(slots) == 1:
+        (slot,) = slots
+        return itemgetter(slice(slot, slot + 1))
+    return itemgetter(*slots) if slots else itemgetter(slice(0))
 
 
 def _check_time_first(deadline: Deadline, guard: Guard | None, values: list[Any]) -> None:

@@ -12,7 +12,7 @@ import irrun
 from irrun.errors import ExecutionError
 from irrun.fast.errors import NoKernelError, NoPlanError
 from irrun.limits import LARGE_PART
-from irrun.runtime.executor import Executor, RequestState
+from irrun.runtime.executor import Executor, RequestState, _make_getter
 from irrun.runtime.lowering import lower
 
 F32 = np.float32
@@ -182,3 +182,10 @@ def test_further_outputs_of_a_kernel_are_dropped(tmp_path):
     program = make_program(tmp_path, "Abs")
     program.instructions[0] = replace(program.instructions[0], kernel=lambda x: (x, x + 1))
     assert Executor(program, RequestState()).run([X])[0].tolist() == X.tolist()
+
+
+@pytest.mark.parametrize(
+    ("slots", "expected"), [([], []), ([2], ["c"]), ([3, 0], ["d", "a"]), ([1, 1, 2], ["b", "b", "c"])]
+)
+def test_getters_return_the_values_of_slots(slots, expected):
+    assert list(_make_getter(slots)(["a", "b", "c", "d"])) == expected

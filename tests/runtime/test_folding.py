@@ -337,3 +337,10 @@ def test_folded_constants_cannot_be_changed(tmp_path):
     assert not value.flags.writeable
     assert not value.base.flags.writeable
     np.testing.assert_allclose(value, np.full(4, np.e), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("work", "remaining"), [(1 << 8, []), (1 << 40, ["Exp", "Exp"])])
+def test_work_includes_the_search_for_dependencies(work, remaining, tmp_path, monkeypatch):
+    monkeypatch.setattr("irrun.runtime.passes.constant_folding.WORK_PER_VISIT", work)
+    node = o.exp(o.exp(ov.op.Constant(np.ones(4, np.float32))))
+    assert list_remaining(tmp_path, node) == remaining

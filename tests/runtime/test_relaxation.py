@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ir_text import layer, net, port, write
+from openvino_modules import import_builder
 
 import irrun
 from irrun.ir.editor import GraphEditor
 from irrun.runtime.fixed_shapes.relaxation import Relaxation
+from irrun.runtime.fixed_shapes.slices import crop_image_size
 from irrun.runtime.shape_inference import GraphInference
 from irrun.shapes import PartialShape
+
+ov = import_builder()
+o = import_builder("openvino.opset13")
 
 SHAPE = (2, 5)
 
@@ -133,3 +138,53 @@ def test_slices_replace_a_layer(relaxation):
     zeros = dict.fromkeys(("begin_mask", "end_mask", "new_axis_mask", "ellipsis_mask"), "0,0")
     assert new.attributes == {**zeros, "shrink_axis_mask": "1,0"}
     assert (str(new.outputs[0].element_type), new.outputs[0].shape) == ("f32", PartialShape([1, 5]))
+
+
+def make_image_sizes(folder, change, shape=(1, 3)):
+    """Return the adaptation of a Concat, in place of a Proposal, that reads the sizes of images."""
+    x = o.parameter(list(shape), np.float32, "x")
+    sizes = change(x)
+    others = [o.constant(np.ones(2, np.float32)) for _ in range(2)]
+    result = o.concat([*others, sizes], 0)
+    ov.serialize(ov.Model([o.result(result)], [x], "m"), folder / "m.xml")
+    graph = irrun.read_model(folder / "m.xml").graph
+    relaxation = Relaxation(GraphEditor(graph), GraphInference(graph, {}))
+    concat = next(layer for layer in graph.layers if layer.type == "Concat")
+    crop_image_size(relaxation, concat)
+    return relaxation, relaxation.editor.get_layer(concat.id)
+
+
+def flatten(x, target=(3,)):
+    return o.reshape(x, o.constant(np.array(target)), False)
+
+
+@pytest.mark.parametrize("count", [3, 4])
+@pytest.mark.parametrize("is_converted", [False, True])
+def test_size_of_the_first_image_is_read(count, is_converted, tmp_path):
+    def change(x):
+        return flatten(o.convert(x, "f32") if is_converted else x, [count])
+
+    relaxation, concat = make_image_sizes(tmp_path, change, (1, count))
+    cropped = relaxation.editor.get_producer(concat, 2)
+    assert cropped.type == "StridedSlice"
+    assert relaxation.editor.get_producer(cropped, 0).type == "Reshape"
+    assert [relaxation.get_constant(cropped, i) for i in (1, 2, 3)] == [[0], [count], [1]]
+
+
+OTHERS = {
+    "no Reshape": (lambda x: o.squeeze(x, o.constant(np.array([0]))), (1, 3)),
+    "computed": (lambda x: flatten(o.relu(x)), (1, 3)),
+    "converted": (lambda x: flatten(o.convert(o.relu(x), "f32")), (1, 3)),
+    "5 numbers": (lambda x: flatten(x, [5]), (1, 5)),
+    "2 numbers": (lambda x: flatten(x, [2]), (1, 2)),
+    "a vector": (flatten, (3,)),
+    "3 axes": (flatten, (1, 1, 3)),
+    "variable target": (lambda x: o.reshape(x, o.reduce_prod(o.shape_of(x), np.array([0]), True), False), (1, 3)),
+}
+
+
+@pytest.mark.parametrize(("change", "shape"), OTHERS.values(), ids=OTHERS.keys())
+def test_other_sizes_of_images_stay(change, shape, tmp_path):
+    relaxation, concat = make_image_sizes(tmp_path, change, shape)
+    assert all(layer.type != "StridedSlice" for layer in relaxation.editor.graph.layers)
+    assert concat.type == "Concat"

@@ -155,8 +155,6 @@ class _LoopConversion:
         is_exclusive = all(self.count_uses(slot) == 1 for slot in states)
         if not follows or not is_exclusive or instruction.inputs[0] not in self.stacked:
             return False
-        if site.variable_inputs != tuple(range(1 + len(states))):
-            return False
         for slot in states:
             del self.states[slot]
         self.stacked.add(outputs[0])

@@ -221,7 +221,6 @@ class _Converter:
             result = self.program.add_slot(converted, layer)
         else:
             result = self.add_convert(slot, target, layer or self.find_layer(slot))
-        self.constants[result] = target
         self.slots[slot] = result
         return result
 
@@ -233,8 +232,6 @@ class _Converter:
         """Append an instruction that converts a value, and return the slot of the result."""
         result = self.program.add_slot()
         self.instructions.append(self.make_convert(slot, result, target, layer))
-        if slot in self.constants:
-            self.constants[result] = target
         return result
 
     def make_convert(self, source: int, result: int, target: ElementType, layer: Layer) -> Instruction:
