@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from ir_text import chain, layer, net, port, write
@@ -114,3 +116,63 @@ def test_requests_need_an_instrument(tmp_path):
     compiled = irrun.compile_model(write(tmp_path, chain("Relu")))
     with pytest.raises(irrun.InputError, match=r"instrument is .*expected an Instrument"):
         compiled.create_infer_request(object())
+
+
+class Cache:
+    """Takes the place of the values computed once per set of input shapes, and counts the questions."""
+
+    def __init__(self, pays=True, known=None, recording=None):
+        self.pays, self.known, self.recording = pays, known, recording
+        self.asked, self.started = [], []
+
+    def find(self, key):
+        self.asked.append(key)
+        return self.known
+
+    def start_recording(self, key):
+        self.started.append(key)
+        return self.recording
+
+
+@pytest.mark.parametrize("pays", [False, True])
+def test_shapes_are_looked_up_if_they_occur_twice_in_a_row(pays, tmp_path, monkeypatch):
+    compiled = irrun.compile_model(write(tmp_path, chain("Relu", shape=("?", 3))), jit=False)
+    cache = Cache(pays)
+    monkeypatch.setattr(compiled, "_get_shape_cache", lambda: cache)
+    request = compiled.create_infer_request()
+    for rows in (1, 2, 2, 1, 1, 1, 2):
+        request.infer(np.ones((rows, 3), np.float32))
+    assert len(cache.asked) == len(cache.started) == (3 if pays else 0)
+    assert len(set(cache.asked)) == (2 if pays else 0)
+    request.infer(np.ones((2, 3), np.float32), observers=[lambda *_: None])
+    assert len(cache.asked) == (3 if pays else 0)
+
+
+def test_known_shapes_run_their_own_program(tmp_path, monkeypatch):
+    compiled = irrun.compile_model(write(tmp_path, chain("Relu", shape=("?", 3))), jit=False)
+    (tmp_path / "other").mkdir()
+    other = irrun.compile_model(write(tmp_path / "other", chain("Negative", shape=("?", 3))), jit=False)
+    cache = Cache(known=other._fast_program)
+    monkeypatch.setattr(compiled, "_get_shape_cache", lambda: cache)
+    request = compiled.create_infer_request()
+    results = [request.infer(X)[0].tolist() for _ in range(2)]
+    assert results == [np.maximum(X, 0).tolist(), (-X).tolist()]
+    assert cache.started == []
+
+
+def test_recorded_runs_keep_the_further_results(tmp_path, monkeypatch):
+    compiled = irrun.compile_model(write(tmp_path, chain("Relu", "Exp", shape=("?", 3))), jit=False, optimize=False)
+    program = compiled._program.copy()
+    (inner,) = program.instructions[0].outputs
+    program.results = [*program.results, inner]
+    program.free_after_last_use()
+    kept = []
+    cache = Cache(recording=SimpleNamespace(program=program, keep=kept.extend))
+    monkeypatch.setattr(compiled, "_get_shape_cache", lambda: cache)
+    request = compiled.create_infer_request()
+    for _ in range(2):
+        outputs = request.infer(X)
+        assert len(outputs) == 1
+        np.testing.assert_allclose(outputs[0], np.exp(np.maximum(X, 0)), rtol=1e-6)
+    (value,) = kept
+    np.testing.assert_array_equal(value, np.maximum(X, 0))
