@@ -75,7 +75,7 @@ SAME_PROGRAMS = (
 FURTHER_TESTS = {
     "ops": ["tests/ops/test_registry.py", "tests/ops/test_flops.py", "tests/conformance/test_completeness.py"],
     "ir": ["tests/ir/test_legacy_builder.py", "tests/ir/test_legacy_elements.py", "tests/ir/test_legacy_network.py"],
-    "runtime": ["tests/test_api.py"],
+    "runtime": ["tests/test_api.py", "tests/test_forks.py"],
     "files": ["tests/data/test_load_and_save.py"],
     "cli": ["tests/cli", "tests/examples"],
     "fast": ["tests/fast/test_expressions.py"],

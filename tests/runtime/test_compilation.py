@@ -21,6 +21,7 @@ from irrun.fast.jit import cache
 from irrun.runtime import compilation
 from irrun.runtime.compilation import ProgramKernels, resolve_jit
 from irrun.runtime.options import RunSettings
+from irrun.runtime.prepared_model import PreparedModel
 
 #: Compiled kernels round its functions differently.
 TYPES = ("Sigmoid", "Tanh", "Exp")
@@ -371,3 +372,18 @@ def test_settings_compile_no_kernels_for_plain_programs(tmp_path, jit):
     assert settings.compile(model).jit == jit
     assert settings.compile(model, optimize=False).jit is False
     assert settings.compile(model, jit=False).jit is False
+
+
+@pytest.mark.parametrize(
+    ("is_compiled", "jit", "text"),
+    [
+        (False, "auto", "preparing the program"),
+        (False, False, "preparing the program"),
+        (True, True, "compiling kernels"),
+        (True, "auto", "loading kernels"),
+    ],
+)
+def test_preparation_of_a_model_is_described(is_compiled, jit, text):
+    model = object.__new__(PreparedModel)
+    model._is_compiled, model.jit = is_compiled, jit
+    assert model._describe_preparation() == text

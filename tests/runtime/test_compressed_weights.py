@@ -9,7 +9,7 @@ from openvino_modules import import_builder
 import irrun
 from irrun.runtime.lowering import lower
 from irrun.runtime.passes import compressed_weights
-from irrun.runtime.passes.compressed_weights import find_compressed_weights
+from irrun.runtime.passes.compressed_weights import _make_weights, find_compressed_weights
 
 ov = import_builder()
 o = import_builder("openvino.opset13")
@@ -190,3 +190,57 @@ def test_custom_operations_replace_products_and_rows_of_compressed_weights(jit, 
     custom = irrun.compile_model(path, jit=jit, operations=operations)(inputs).to_tuple()
     for actual, expected in zip(custom, own, strict=True):
         np.testing.assert_allclose(actual, expected + 1000, rtol=1e-5)
+
+
+def floats(*shape):
+    return np.arange(1, 1 + np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize(
+    ("codes", "zero_point", "scale", "shape", "groups"),
+    [
+        ((4, 6), None, None, None, 1),
+        ((4, 6), None, floats(4, 1), None, 1),
+        ((4, 6), floats(4, 1), floats(), None, 1),
+        ((4, 6), floats(1, 1), floats(4, 1), (4, 6), 1),
+        ((4, 2, 3), floats(4, 2, 1), floats(4, 2, 1), (4, 6), 2),
+        ((4, 2, 3), floats(1), floats(4, 2, 1), (4, 6), 2),
+        ((4, 6), None, None, (6, 4), None),
+        ((4, 2, 3), None, None, None, None),  # not reshaped to a matrix
+        ((4,), None, None, None, None),
+        ((4, 3, 2, 1), None, None, (4, 6), None),
+        ((4, 0), None, None, None, None),
+        ((0, 4), None, None, None, None),
+        ((4, 2, 3), None, floats(4, 1), (4, 6), None),
+        ((4, 2, 3), None, floats(4, 1, 1), (4, 6), None),
+        ((4, 2, 3), None, floats(4, 2, 3), (4, 6), None),
+        ((4, 6), None, floats(1, 6), None, None),
+        ((4, 6), None, floats(2, 1), None, None),
+        ((4, 6), floats(4, 6), None, None, None),
+        ((4, 6), floats(4), None, None, None),
+    ],
+    ids=lambda value: "x".join(map(str, value.shape)) if isinstance(value, np.ndarray) else str(value),
+)
+def test_weights_have_one_parameter_or_one_per_row_and_group(codes, zero_point, scale, shape, groups):
+    codes = np.arange(np.prod(codes), dtype=np.uint8).reshape(codes)
+    weights = _make_weights(codes, zero_point, scale, shape)
+    if groups is None:
+        assert weights is None
+        return
+    assert weights.groups == groups
+    np.testing.assert_array_equal(weights.codes, codes.reshape(4, 6))
+    for kept, given in ((weights.zero_point, zero_point), (weights.scale, scale)):
+        if given is None:
+            assert kept is None
+        else:
+            np.testing.assert_array_equal(kept, given.reshape(1 if given.size == 1 else 4, -1))
+            assert kept.flags.f_contiguous
+
+
+def test_zero_points_that_are_equal_are_one():
+    codes = np.zeros((4, 6), np.uint8)
+    for value, expected in ((7, [[7]]), (0, None)):
+        weights = _make_weights(codes, np.full((4, 1), value, np.float32), floats(4, 1), None)
+        assert (weights.zero_point is None) if expected is None else weights.zero_point.tolist() == expected
+    assert _make_weights(codes, np.zeros((1, 1), np.float32), None, None).zero_point is None
+    assert _make_weights(codes, None, np.full((4, 1), 2, np.float32), None).scale.shape == (4, 1)
