@@ -270,18 +270,34 @@ def test_attention_agrees_with_the_plain_kernel(mask):
     np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize("length", [50, 3000])
+@pytest.mark.parametrize(("keys", "values"), [((2, 1), (2, 1)), ((1, 1), (1, 1)), ((1, 3), (2, 1)), ((2, 3), (1, 3))])
+def test_heads_of_queries_share_keys_and_values(keys, values, length):
+    from irrun.fast.jit.attention import AttentionKernel
+
+    rng = np.random.default_rng(0)
+    query = rng.normal(size=(2, 3, 37, 20)).astype(np.float32)
+    key, value = (rng.normal(size=(*lead, length, n)).astype(np.float32) for lead, n in ((keys, 20), (values, 33)))
+    kernel = AttentionKernel([None] * 3, False, False)
+    result = run_with_threads(lambda: kernel(query, key, value))
+    expected = scaled_dot_product_attention_13(query, key, value, causal=False)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)
+    copies = [np.ascontiguousarray(np.broadcast_to(x, (2, 3, *x.shape[2:]))) for x in (key, value)]
+    np.testing.assert_array_equal(kernel(query, *copies), result)
+
+
 @pytest.mark.parametrize(
     "shapes",
     [
-        [(2, 3, 5, 4), (1, 3, 7, 4), (2, 3, 7, 6)],
-        [(2, 3, 5, 4), (2, 3, 7, 4), (2, 1, 7, 6)],
         [(2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 7, 6)],
         [(2, 3, 5, 4), (2, 3, 7, 5), (2, 3, 7, 6)],
         [(1, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)],
+        [(2, 3, 5, 4), (2, 2, 7, 4), (2, 3, 7, 6)],
+        [(2, 3, 5, 4), (2, 3, 7, 4), (1, 2, 7, 6)],
     ],
     ids=str,
 )
-def test_attention_of_shapes_that_broadcast_or_differ_is_left_to_the_plain_kernel(shapes):
+def test_attention_of_shapes_that_differ_is_left_to_the_plain_kernel(shapes):
     from irrun.fast.jit.attention import AttentionKernel
 
     inputs = [np.ones(shape, np.float32) for shape in shapes]

@@ -156,8 +156,8 @@ class _Plan:
 
     Args:
         query: The layout of the queries, [B..., L, E].
-        key: The layout of the keys, [B..., S, E].
-        value: The layout of the values, [B..., S, Ev].
+        key: The layout of the keys, [B..., S, E]. Dimensions B of size 1 belong to several heads of queries.
+        value: The layout of the values, [B..., S, Ev], likewise.
         mask: The mask or its layout, which broadcasts to [B..., L, S] and has S columns, or None.
         factor: The scale.
         mask_step: The expression of the scores and the mask.
@@ -170,11 +170,11 @@ class _Plan:
         self, query: Layout, key: Layout, value: Layout, mask: Array | Layout | None, factor: float, mask_step: str
     ) -> None:
         self.mask_step = mask_step
-        self.inputs = query, key, value
         self.mask = mask
         self.lead, (self.length, self.size) = query.shape[:-2], query.shape[-2:]
         self.key_length, self.value_size = value.shape[-2:]
-        if key.shape != (*self.lead, self.key_length, self.size) or value.shape[:-2] != self.lead:
+        self.inputs = query, _repeat_heads(key, self.lead), _repeat_heads(value, self.lead)
+        if key.shape[-2:] != (self.key_length, self.size):
             raise NoKernelError("the shapes do not match")
         if not math.prod(query.shape) * math.prod(value.shape):
             raise NoKernelError("a value is empty")
@@ -206,24 +206,31 @@ class _Plan:
     def make_binding(self) -> Binding:
         """Return the binding. Its inputs are the queries, the keys, the values, and the mask unless it is constant.
 
-        If the queries of a head are one block, the thread that computes it packs its keys and values.
+        If the queries of a head are one block, and no other head has the same keys and values, the thread that computes
+        the block packs them.
         """
         blocks = range(0, self.length, self.rows)
         scores = SCRATCH.move(align_size(4 * get_tile_size()))
         scratch_size = scores.offset + align_size(4 * self.rows * self.key_length)
-        is_packed_before = len(blocks) > 1
+        heads = list(np.ndindex(*self.lead))
+        places = [tuple(_locate(index, x.strides) for x in self.inputs[1:]) for index in heads]
+        sources = {place: number for number, place in enumerate(dict.fromkeys(places))}
+        is_packed_before = len(blocks) > 1 or len(sources) < len(heads)
         packing: list[list[Call]] = []
         parts: list[list[Call]] = []
         operands: list[Operand] = []
-        for head, index in enumerate(np.ndindex(*self.lead)):
-            memory = (
-                make_base(5).move(4 * head * sum(self.packed_sizes)) if is_packed_before else SCRATCH.move(scratch_size)
-            )
-            packed = memory, memory.move(4 * self.packed_sizes[0])
-            calls = self.pack(index, packed)
+        for index, place in zip(heads, places, strict=True):
+            number = sources[place]
             if is_packed_before:
-                packing.append(calls)
-                calls = []
+                memory = make_base(5).move(4 * number * sum(self.packed_sizes))
+            else:
+                memory = SCRATCH.move(scratch_size)
+            packed = memory, memory.move(4 * self.packed_sizes[0])
+            calls: list[Call] = []
+            if not is_packed_before:
+                calls = self.pack(index, packed)
+            elif number == len(packing):
+                packing.append(self.pack(index, packed))
             for first in blocks:
                 table = make_base(4).move(8 * len(operands))
                 operands += self.list_operands(index, first)
@@ -239,7 +246,7 @@ class _Plan:
             [*tasks, Task(joined, scratch_size)],
             (0, 1, 2, RESULT, TABLE, *([BUFFER] if is_packed_before else [])),
             operands,
-            math.prod(self.lead) * sum(self.packed_sizes) if is_packed_before else 0,
+            len(sources) * sum(self.packed_sizes) if is_packed_before else 0,
             [self.scale, self.mask if isinstance(self.mask, np.ndarray) else None],
             self.strides,
         )
@@ -287,6 +294,22 @@ class _Plan:
             Call(compile_softmax(keeps_subnormal=False), (scores, scores, 0, rows, columns)),
             Call(compile_product(), (*result_places, rows, columns, columns, size, row_sizes[1], 0, size)),
         ]
+
+
+def _repeat_heads(layout: Layout, lead: Shape) -> Layout:
+    """Return the layout of keys or values for all heads of queries.
+
+    Args:
+        layout: The layout, [B..., S, E].
+        lead: The dimensions B... of the queries. Those of size 1 in the layout are repeated.
+
+    Raises:
+        NoKernelError: The dimensions do not match.
+    """
+    shape = (*lead, *layout.shape[-2:])
+    if len(layout.shape) != len(shape) or any(a not in (1, b) for a, b in zip(layout.shape, shape, strict=True)):
+        raise NoKernelError("the shapes do not match")
+    return Layout(shape, tuple(s if a == b else 0 for s, a, b in zip(layout.strides, layout.shape, shape, strict=True)))
 
 
 def arrange_like(shape: Shape, strides: Shape) -> Shape:
