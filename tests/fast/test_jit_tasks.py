@@ -1,5 +1,6 @@
 """Tasks of compiled kernels, and the team of threads that computes them."""
 
+import ctypes
 import itertools
 import os
 import sys
@@ -118,20 +119,27 @@ def test_helpers_that_sleep_are_woken_up():
             time.sleep(0.001)
 
 
-def test_helpers_need_no_lock_of_the_interpreter_to_fall_asleep():
-    source = np.arange(COUNT, dtype=np.float32)
-    task = make_scaling_task(8)
+def test_helpers_announce_that_they_sleep_without_the_lock_of_the_interpreter():
+    sleeps = ctypes.c_int64()
+    has_begun = threading.Event()
+
+    def serve():
+        has_begun.set()  # the next call releases the lock
+        own_team.serve(99, sleeps)
+
+    own_team = team._get_team()
+    thread = threading.Thread(target=serve)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(60)
     try:
-        scale(source, task, 2)
-        helper = team._get_team()._helpers[0]
+        thread.start()
+        has_begun.wait()
         deadline = time.monotonic() + 30
-        while not helper.is_asleep:  # this thread keeps the lock
+        while not sleeps.value:  # this thread keeps the lock
             assert time.monotonic() < deadline
-        np.testing.assert_array_equal(scale(source, task, 2), source * np.float32(2.5) - 3)
     finally:
         sys.setswitchinterval(interval)
+        thread.join()
 
 
 def test_threads_that_run_tasks_at_the_same_time_get_their_own_results():

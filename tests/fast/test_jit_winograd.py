@@ -5,6 +5,7 @@ import importlib.util
 import numpy as np
 import pytest
 
+from fast.harness import run_with_threads
 from irrun.fast.packing import PackedMemory
 from irrun.ops.convolution.forward import group_convolution_1
 from irrun.threads import use_threads
@@ -102,6 +103,36 @@ def test_winograd_agrees_with_the_plain_kernel(size, channels, shape, pads, monk
             bound += 3 * ROUNDOFF * (np.abs(expected) + np.abs(bias) + np.abs(residual))[image, outputs]
             errors = np.abs(results[0] - expected)[image, outputs]
             assert np.all(errors <= bound)
+
+
+@pytest.mark.parametrize(
+    ("channels", "length", "parts"),
+    [((16, 64), 75, [4]), ((480, 8), 16, [2, 2, 1]), ((16, 8), 20, [1]), ((16, 16), 600, None)],
+    ids=["blocks", "positions", "one part", "large"],
+)
+def test_parts_are_blocks_of_small_filters_and_positions_of_few_channels(channels, length, parts):
+    from irrun.fast.jit.convolution import Geometry
+    from irrun.fast.jit.expressions import Expression
+    from irrun.fast.jit.winograd import WinogradConvolution
+
+    c_in, c_out = channels
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(1, c_in, length, length)).astype(np.float32)
+    filters = rng.normal(size=(1, c_out, c_in, 3, 3)).astype(np.float32)
+    geometry = Geometry((length, length), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1))
+    binding = WinogradConvolution(filters, 4).make_binding(1, geometry, Expression())
+    counts = [task.count_helpers(1000) + 1 for task in binding.tasks]
+    assert counts == parts or (parts is None and len(counts) == 1 and counts[0] > 8)
+    result = run_with_threads(lambda: binding.run([data]))
+    plain = group_convolution_1(
+        data.astype(np.float64),
+        filters.astype(np.float64),
+        strides=[1, 1],
+        dilations=[1, 1],
+        pads_begin=[1, 1],
+        pads_end=[1, 1],
+    )
+    assert np.all(np.abs(result - plain)[0] <= bound_errors(data[0], filters[0], geometry, 4))
 
 
 def test_winograd_is_exact_for_a_single_nonzero_tap():

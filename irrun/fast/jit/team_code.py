@@ -3,10 +3,12 @@
 The *state* of the team is an array of i64. Each element in use has its own cache line:
 
 - the sequence number, which is odd while a job is open, and increases when a job is opened or closed,
-- the number of the next part of the job,
+- the number of parts of the job that threads have taken or tried to take,
 - the number of helpers that are working on the job,
 - 1 while a thread owns the team; helpers then keep waiting,
-- the address of the job.
+- the address of the job,
+- the numbers of parts that threads with even and with odd numbers have taken. The former take the first parts, the
+  latter the last ones, so that a thread mostly reads the part of a value that it has computed, from its own cache.
 
 A *job* is an array of i64: the addresses of the calls and of the first call of each part, the number of parts, the
 number of helpers that may take part, the number of bases, two results, its own length, and the bases of each thread.
@@ -24,8 +26,8 @@ __all__ = ["HEADER_SIZE", "LINE_SIZE", "OWN_PARTS", "SIGNATURES", "STATE_SIZE", 
 
 #: Elements per cache line, doubled because some processors load pairs of lines.
 LINE_SIZE = 16
-SEQUENCE, NEXT, ACTIVE, OWNER, JOB = (LINE_SIZE * i for i in range(5))
-STATE_SIZE = LINE_SIZE * 5
+SEQUENCE, TAKEN, ACTIVE, OWNER, JOB, FIRST, LAST = (LINE_SIZE * i for i in range(7))
+STATE_SIZE = LINE_SIZE * 7
 #: Positions in a job, and of the bases of the first thread.
 CALLS, STARTS, PART_COUNT, HELPER_COUNT, BASE_COUNT, OWN_PARTS, WAITS, LENGTH, HEADER_SIZE = range(9)
 #: Number of pauses before a waiting thread yields its core to other threads, perhaps a helper: about 200
@@ -79,7 +81,7 @@ class _TeamFunction(Function):
         pointer = self.offset(self.state, place, "i64")
         self.append(f"store atomic i64 {self.coerce(value, 'i64')}, ptr {pointer} seq_cst, align 8")
 
-    def add_to_state(self, place: int, value: int) -> Value:
+    def add_to_state(self, place: Operand, value: int) -> Value:
         """Add to an element of the state, and return what it was before."""
         pointer = self.offset(self.state, place, "i64")
         return self.emit("i64", f"atomicrmw add ptr {pointer}, i64 {value} seq_cst")
@@ -105,11 +107,12 @@ class _TeamFunction(Function):
     def compute_parts(self, job: Value, thread: Operand) -> Value:
         """Take parts of the open job until there are none left, and return how many."""
         count, own = self.read(job, PART_COUNT), self.variable("i64", 0)
-        part = self.variable("i64", self.add_to_state(NEXT, 1))
-        with self.repeat(lambda: self.compare("slt", part.get(), count)):
-            self.compute_part(job, part.get(), thread)
+        is_odd = self.compare("ne", self.coerce(thread, "i64") & 1, 0)
+        side = self.select(is_odd, self.integer(LAST), self.integer(FIRST))
+        with self.repeat(lambda: self.compare("slt", self.add_to_state(TAKEN, 1), count)):
+            number = self.add_to_state(side, 1)
+            self.compute_part(job, self.select(is_odd, count - 1 - number, number), thread)
             own.add(1)
-            part.set(self.add_to_state(NEXT, 1))
         return own.get()
 
 
@@ -139,7 +142,8 @@ class _RunJobs(_TeamFunction):
 
     def share_job(self, job: Value) -> None:
         """Compute all parts of a job together with the helpers, and wait for them."""
-        self.set_state(NEXT, 0)
+        for place in (TAKEN, FIRST, LAST):
+            self.set_state(place, 0)
         self.set_state(JOB, self.convert("ptrtoint", job, "i64"))
         before = self.get_state(SEQUENCE)
         self.set_state(SEQUENCE, before + 1)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -108,6 +108,10 @@ class _Block:
     columns: int
 
 
+#: The number of an image and group, and a block of it.
+_Item: TypeAlias = tuple[int, _Block]
+
+
 def _divide_tiles(rows: int, columns: int, limit: int) -> list[_Block]:
     """Return blocks of about the same size of at most `limit` tiles."""
 
@@ -152,60 +156,104 @@ class WinogradConvolution:
         shape = (batch, self.groups * self.out_channels, *geometry.output)
         items = [(index, block) for index in range(batch * self.groups) for block in plan.blocks]
         tasks: list[Task]
-        if len(items) >= plan.part_count or len(plan.sections) == 1:
+        if len(items) >= plan.part_count:
             # Each part computes a block, with transformed data of its own.
-            data = SCRATCH.move(plan.work_size)
+            data, products = SCRATCH.move(plan.work_size), SCRATCH.move(plan.products_offset)
             shared_size = 0
             parts = [
                 [
                     *(self._prepare(plan, item, piece, data) for piece in plan.pieces),
                     *itertools.chain.from_iterable(
-                        self._finish(plan, item, section, data, expression) for section in plan.sections
+                        (
+                            self._multiply(plan, item, section, data, products),
+                            self._finish(plan, item, section, products, expression),
+                        )
+                        for section in plan.sections
                     ),
                 ]
                 for item in items
             ]
             tasks = [Task(parts, plan.work_size + 4 * plan.data_size)]
         else:
-            # The parts of a block share the transformed data.
-            data = make_base(3)
-            shared_size = plan.data_size
+            # The parts of a block share the transformed data, and the products if there are few channels.
+            data, products = make_base(3), make_base(3).move(align_size(4 * plan.data_size))
+            is_wide = len(plan.sections) > 1
+            shared_size = plan.data_size if is_wide else products.offset // 4 + plan.products_size
             tasks = []
             for item in items:
                 tasks.append(Task([[self._prepare(plan, item, x, data)] for x in plan.pieces], plan.work_size))
-                results = [self._finish(plan, item, section, data, expression) for section in plan.sections]
-                tasks.append(Task(results, plan.work_size))
+                if is_wide:
+                    tasks.append(self._share_channels(plan, item, data, expression))
+                else:
+                    tasks += self._share_positions(plan, item, data, products, expression)
 
         tasks[0].keep(*self.weights)
         bases = (0, RESULT, TABLE, BUFFER) if shared_size else (0, RESULT, TABLE)
         return Binding(shape, tasks, bases, operands, shared_size)
 
-    def _prepare(self, plan: _Plan, item: tuple[int, _Block], channels: tuple[int, int], data: Address) -> Call:
+    def _prepare(self, plan: _Plan, item: _Item, channels: tuple[int, int], data: Address) -> Call:
         """Return the call that transforms the data of some channels of a block."""
         index, block = item
         source = make_base(0).move(4 * index * self.in_channels * math.prod(plan.geometry.size))
         places = (source, SCRATCH, data)
         return Call(compile_data_transform(self.size), (*places, *channels, *plan.describe_data(block)))
 
-    def _finish(
-        self, plan: _Plan, item: tuple[int, _Block], section: tuple[int, int], data: Address, expression: Expression
-    ) -> list[Call]:
-        """Return the calls that compute the results of some channels of a block."""
-        index, block = item
-        first, last = section
-        width = last - first + -(last - first) % get_lanes()
-        count = plan.count_rows(block)
-        stride, step = width, count * width + get_lanes()
-        data_stride, data_step = plan.get_strides(block)
-        planes, products = SCRATCH.move(plan.planes_offset), SCRATCH.move(plan.products_offset)
-        weights = self.weights[index % self.groups]
-        sizes = ((self.size + 2) ** 2, count, self.in_channels, data_stride, data_step, first, first + width)
-        layout = plan.describe_result(block, math.prod(plan.geometry.output), index * self.out_channels)
-        places = (products, SCRATCH, planes, make_base(1), make_base(2), get_epilogue_address(expression, "any"))
-        return [
-            Call(compile_products(), (data, get_address(weights), products, *sizes, weights.shape[1], stride, step)),
-            Call(compile_result_transform(self.size), (*places, first, last, stride, step, *layout)),
+    def _share_channels(self, plan: _Plan, item: _Item, data: Address, expression: Expression) -> Task:
+        """Return the task whose parts compute sections of channels of a block."""
+        products = SCRATCH.move(plan.products_offset)
+        parts = [
+            [
+                self._multiply(plan, item, section, data, products),
+                self._finish(plan, item, section, products, expression),
+            ]
+            for section in plan.sections
         ]
+        return Task(parts, plan.work_size)
+
+    def _share_positions(
+        self, plan: _Plan, item: _Item, data: Address, products: Address, expression: Expression
+    ) -> list[Task]:
+        """Return the tasks that multiply some positions of all tiles of a block in each part, and complete it."""
+        (section,) = plan.sections
+        positions = (self.size + 2) ** 2
+        bounds = [positions * i // plan.part_count for i in range(plan.part_count + 1)]
+        parts = [[self._multiply(plan, item, section, data, products, x)] for x in itertools.pairwise(bounds)]
+        return [Task(parts), Task([[self._finish(plan, item, section, products, expression)]], plan.work_size)]
+
+    def _multiply(
+        self,
+        plan: _Plan,
+        item: _Item,
+        section: tuple[int, int],
+        data: Address,
+        products: Address,
+        positions: tuple[int, int] | None = None,
+    ) -> Call:
+        """Return the call that computes the products of some channels of a block, by default at all positions."""
+        index, block = item
+        first, stop = positions or (0, (self.size + 2) ** 2)
+        width, stride, step = plan.get_product_strides(block, section)
+        data_stride, data_step = plan.get_strides(block)
+        weights = self.weights[index % self.groups]
+        places = (
+            data.move(4 * first * data_step),
+            get_address(weights) + 4 * first * weights.shape[1],
+            products.move(4 * first * step),
+        )
+        sizes = (stop - first, plan.count_rows(block), self.in_channels, data_stride, data_step)
+        channels = section[0], section[0] + width
+        return Call(compile_products(), (*places, *sizes, *channels, weights.shape[1], stride, step))
+
+    def _finish(
+        self, plan: _Plan, item: _Item, section: tuple[int, int], products: Address, expression: Expression
+    ) -> Call:
+        """Return the call that computes the results of some channels of a block from their products."""
+        index, block = item
+        _, stride, step = plan.get_product_strides(block, section)
+        layout = plan.describe_result(block, math.prod(plan.geometry.output), index * self.out_channels)
+        planes = SCRATCH.move(plan.planes_offset)
+        places = (products, SCRATCH, planes, make_base(1), make_base(2), get_epilogue_address(expression, "any"))
+        return Call(compile_result_transform(self.size), (*places, *section, stride, step, *layout))
 
 
 class _Plan:
@@ -220,6 +268,7 @@ class _Plan:
         planes_offset: Offset in scratch memory of a block of results, with as many channels as a vector has
             elements. A block of pixels precedes it.
         products_offset: Offset of the products in scratch memory.
+        products_size: Elements of the products of a block.
         work_size: Total size of the scratch memory in bytes.
     """
 
@@ -233,13 +282,14 @@ class _Plan:
         limit = max(MIN_BLOCK_TILES, BLOCK_SIZE // (positions * (self.padded_channels + out_channels)))
         work = positions * rows * columns * in_channels * out_channels
         self.part_count = max(1, min(MAX_PARTS, work // MIN_PART_WORK))
-        if positions * in_channels * out_channels <= SMALL_FILTERS_SIZE and rows * columns <= limit:
+        needed = -(-rows * columns // limit)
+        if positions * in_channels * out_channels <= SMALL_FILTERS_SIZE and needed < self.part_count:
             work += positions * rows * columns * (in_channels + out_channels) * TRANSFORM_WORK
             count = max(1, min(MAX_SMALL_BLOCKS, rows // 2, work // MIN_PART_WORK))
-            if (
-                1 < count < MAX_SMALL_BLOCKS
-            ):  # threads are mostly even in number, and would wait for the last of few parts
+            if 1 < count < MAX_SMALL_BLOCKS:
+                # Threads are mostly even in number, and would wait for the last of few parts.
                 count += count % 2
+            count = max(count, needed + needed % 2)
             block_rows = -(-rows // count)
             self.part_count, limit = -(-rows // block_rows), block_rows * columns
         self.blocks = _divide_tiles(rows, columns, limit)
@@ -254,9 +304,10 @@ class _Plan:
         self.products_offset = self.planes_offset + align_size(4 * max(block_sizes))
         count = max(1, self.part_count // len(self.blocks)) if len(self.blocks) < self.part_count else 1
         self.sections = _divide_panels(out_channels, count)
-        width = max(last - first + -(last - first) % lanes for first, last in self.sections)
-        rows_of_block = max(map(self.count_rows, self.blocks))
-        self.work_size = self.products_offset + align_size(4 * positions * (rows_of_block * width + lanes))
+        self.products_size = max(
+            positions * self.get_product_strides(block, x)[2] for block in self.blocks for x in self.sections
+        )
+        self.work_size = self.products_offset + align_size(4 * self.products_size)
         piece = -(-in_channels // count)
         piece += -piece % lanes
         self.pieces = [(i, min(i + piece, in_channels)) for i in range(0, in_channels, piece)]
@@ -274,6 +325,12 @@ class _Plan:
         """Return the elements of transformed data between tiles, and between positions of a tile."""
         # An extra cache line keeps the positions of a tile out of the same cache sets.
         return self.padded_channels, self.count_rows(block) * self.padded_channels + get_lanes()
+
+    def get_product_strides(self, block: _Block, section: tuple[int, int]) -> tuple[int, int, int]:
+        """Return the columns of products of some channels, the elements between tiles, and between positions."""
+        channels = section[1] - section[0]
+        width = channels + -channels % get_lanes()
+        return width, width, self.count_rows(block) * width + get_lanes()
 
     def describe_data(self, block: _Block) -> tuple[int, ...]:
         """Return the last arguments of the transform of data."""
