@@ -256,7 +256,7 @@ class BytePairEncoder(WordEncoder):
             key = get((left << 32) + right, _NEVER) + age
             if key < _NEVER:
                 _push(heap, (key, age, age + 1))
-        alive, age = [True] * count, max(count - 1, 0)
+        alive, age = [True] * count, count
         while heap:
             key, first, second = _pop(heap)
             if not (alive[first] and alive[second]):

@@ -165,7 +165,8 @@ class Replacement:
         offsets = np.zeros(found.size + 1, np.int64)
         np.cumsum(widths, out=offsets[1:])
         bounds = offsets[batch.bounds]
-        if not (np.diff(bounds) < 4 * (np.diff(batch.byte_bounds) + self.size)).all():
+        sizes = np.diff(batch.byte_bounds)
+        if ((np.diff(bounds) >= 4 * (sizes + self.size)) & (sizes > 0)).any():  # empty strings stay empty
             return None
         result = np.empty(int(offsets[-1]), np.uint8)
         kept = ~found

@@ -82,6 +82,7 @@ def test_unknown_bytes_have_tokens_of_their_own():
     vocabulary = {b"a": 0, b"<0xC3>": 1, b"<0xFF>": 2}
     encoder = BytePairEncoder(dict(vocabulary), ([], []), byte_fallback=True)
     assert list(encoder.encode(b"a\xc3\xff\xfe")) == [0, 1, 2]
+    assert list(BytePairEncoder(vocabulary, ([], [])).encode(b"a\xc3\xff\xfe")) == [0]
 
 
 @pytest.mark.parametrize(
