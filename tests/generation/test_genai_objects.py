@@ -11,6 +11,7 @@ import pytest
 
 from irrun.generation import pipeline
 from irrun.generation.pipeline import GeneratedText
+from irrun.generation.tokenization import TokenizerOptions
 from irrun.generation.transcription_config import TranscriptionConfig
 from irrun.openvino_genai import language_model
 from irrun.openvino_genai.chat_history import ChatHistory
@@ -22,6 +23,7 @@ from irrun.openvino_genai.options import keep_default
 from irrun.openvino_genai.perf_metrics import SummaryStats
 from irrun.openvino_genai.settings import make_settings
 from irrun.openvino_genai.streamers import StreamerBase, TextStreamer, make_streamer, to_status
+from irrun.openvino_genai.tokenizer import Tokenizer
 
 
 class Letters:
@@ -254,6 +256,42 @@ def test_times_are_in_microseconds():
 def test_properties_that_are_settings(properties, threads, precision):
     settings = make_settings("CPU", properties)
     assert (settings.threads, settings.precision) == (threads, precision)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "texts", "seconds"),
+    [
+        ({"prompts": "a"}, ["a"], None),
+        ({"prompt": "a"}, ["a"], None),
+        ({"prompts": ["a", "b"]}, ["a", "b"], None),
+        ({"prompts": [["a", "b"], ("c", "d")]}, ["a", "c"], ["b", "d"]),
+        ({"prompts": ["a"], "prompts_2": ["b"]}, ["a"], ["b"]),
+        ({"prompts_1": ["a"], "prompts_2": ["b"]}, ["a"], ["b"]),
+        ({"prompts": ["ab"]}, ["ab"], None),
+        ({"prompts": []}, [], None),
+        ({"prompts": [["a"]]}, None, None),
+        ({"prompts": [["a", "b", "c"]]}, None, None),
+        ({"prompts": [["a", "b"], "c"]}, None, None),
+        ({"prompts": ["a"], "prompts_2": [3]}, None, None),
+        ({"prompts": ["a"], "prompts_2": True}, None, None),
+    ],
+)
+def test_pairs_of_texts(arguments, texts, seconds):
+    calls = []
+
+    def encode(*given):
+        calls.append(given)
+        return np.zeros((1, 2), np.int64), np.ones((1, 2), np.int64)
+
+    tokenizer = object.__new__(Tokenizer)
+    tokenizer._tokenizer = SimpleNamespace(encode=encode)
+    if texts is None:
+        with pytest.raises(TypeError, match=re.escape("encode(): ")):
+            tokenizer.encode(**arguments)
+        return
+    tokens = tokenizer.encode(**arguments, max_length=3, padding_side="left")
+    assert (tokens.input_ids.data.tolist(), tokens.attention_mask.data.tolist()) == ([[0, 0]], [[1, 1]])
+    assert calls == [(texts, TokenizerOptions(max_length=3, padding_side="left"), seconds)]
 
 
 class NegativeScores:
