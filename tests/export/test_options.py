@@ -45,6 +45,8 @@ SCORES = np.array([[[0.9, 0.8, 0.7, 0.6]]], np.float32)
         ("Transpose", "opset1", "", [make(2, 3, 4), integers(2, 0, 1)], [0], 1),
         ("NonMaxSuppression", "opset9", 'box_encoding="corner" sort_result_descending="true" output_type="i64"',
          [BOXES, SCORES, number(3), number(0.4, "f4"), number(0.1, "f4")], [0, 1], 3),
+        ("NonMaxSuppression", "opset9", 'box_encoding="center" sort_result_descending="true" output_type="i64"',
+         [BOXES, SCORES, number(3), number(0.4, "f4"), number(0.1, "f4"), number(0.5, "f4")], [0, 1], 3),
         ("MatrixNms", "opset8", 'sort_result_type="score" output_type="i64" decay_function="linear"', [BOXES, SCORES],
          [0, 1], 3),
         ("MulticlassNms", "opset9", 'sort_result_type="score" output_type="i64" iou_threshold="0.4"',
@@ -274,3 +276,45 @@ def test_angles_of_halves(angles, tmp_path):
 def test_options_that_cannot_be_exported(type, version, data, values, message, tmp_path):
     with pytest.raises(irrun.IrrunError, match=message):
         check(tmp_path, type, version, data, values, constants=range(1, len(values)))
+
+
+# -- older and rarer layers
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize(("rank", "axes"), [(4, [2, 3]), (4, [1, 2]), (3, [1, 2]), (5, [2, 3])])
+@pytest.mark.parametrize("options", ['align_corners="false"', 'align_corners="true"', 'pads_begin="1" pads_end="1"'])
+def test_coordinates_of_the_first_interpolation(options, rank, axes, mode, tmp_path):
+    if options.startswith("pads"):
+        options = f'align_corners="false" pads_begin="{"1," * (rank - 1)}0" pads_end="{"0," * (rank - 1)}1"'
+    data = f'axes="{",".join(map(str, axes))}" mode="{mode}" {options} antialias="false"'
+    values = [make(*(2, 3, 4, 3, 2)[:rank]), integers(7, 6)]
+    check(tmp_path, "Interpolate", "opset1", data, values, constants=[1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_axes_that_are_inputs(rank, axis, tmp_path):
+    if axis < rank:
+        shape = (2, 3, 4)[:rank]
+        values = [make(*shape), np.zeros(shape, np.int64), make(*shape, seed=1), number(axis)]
+        check(tmp_path, "ScatterElementsUpdate", "opset3", "", values)
+        assert count_branches(onnx.load(str(tmp_path / "model.onnx")).graph) == rank - 1
+
+
+def count_branches(graph):
+    """Return the number of If nodes, with those inside others."""
+    bodies = [a.g for node in graph.node for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+    return sum(node.op_type == "If" for node in graph.node) + sum(map(count_branches, bodies))
+
+
+@pytest.mark.parametrize(
+    ("classes", "kept", "background"), [(1, -1, 0), (1, -1, -1), (1, 2, 0), (2, 0, -1), (2, 3, 1), (3, -1, 2)]
+)
+def test_detections_of_few_classes(classes, kept, background, tmp_path):
+    scores = np.random.default_rng(0).random((1, classes, 4)).astype(np.float32)
+    data = f'sort_result_type="score" output_type="i64" keep_top_k="{kept}" background_class="{background}"'
+    for type, own in (("MulticlassNms", ' iou_threshold="0.4"'), ("MatrixNms", "")):
+        check(tmp_path, type, "opset9", data + own, [BOXES, scores], outputs=3, rtol=1e-4)
+    padded = data + ' iou_threshold="0.4"'
+    check(tmp_path, "MulticlassNmsIEInternal", "ie_internal_opset", padded, [BOXES, scores], outputs=3, rtol=1e-4)

@@ -88,6 +88,28 @@ def test_inputs_of_the_same_name(tmp_path):
     assert verify_export(model, tmp_path / "model.onnx") == [("y", 0, False, 0)]
 
 
+@pytest.mark.parametrize("type", ["Relu", "FakeQuantize"])
+@pytest.mark.parametrize("differs", [False, True])
+def test_only_quantized_models_that_differ_run_without_optimizations(type, differs, tmp_path, monkeypatch):
+    """The second run gives the uncertainty."""
+    limits = np.float32([0, 2, 0, 2])
+    count = 5 if type == "FakeQuantize" else 1
+    layers = [
+        layer(0, "Parameter", data='shape="4" element_type="f32"', outputs=[port(0, (4,), "FP32", "x")]),
+        *(layer(i, "Const", data=f'element_type="f32" shape="" offset="{4 * i - 4}" size="4"', outputs=[port(0, ())])
+          for i in range(1, count)),
+        layer(5, type, data='levels="256"' if count > 1 else "", inputs=[port(i) for i in range(count)],
+              outputs=[port(5, (4,), "FP32")]),
+        layer(6, "Result", inputs=[port(0)]),
+    ]  # fmt: skip
+    edges = [(0, 0, 5, 0), *((i, 0, 5, i) for i in range(1, count)), (5, 5, 6, 0)]
+    model = irrun.read_model(write(tmp_path, net(layers, edges), limits))
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    monkeypatch.setattr(verification, "_compare", lambda name, *_: Difference(name, 0.5, differs))
+    (result,) = verify_export(model, tmp_path / "model.onnx")
+    assert (result.uncertainty, result.differs) == ((0.5, False) if differs and count > 1 else (0, differs))
+
+
 @pytest.mark.parametrize("error", [1.5, 3])
 def test_results_of_quantized_models_are_uncertain_by_levels(error, tmp_path, monkeypatch):
     """Errors of up to twice the difference that rounding makes are accepted."""

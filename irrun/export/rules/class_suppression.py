@@ -122,7 +122,8 @@ def _pad_images(site: Site, outputs: list[Value]) -> list[Value]:
     starts = op("CumSum", wide, constant(0), exclusive=1)
     total = op("Shape", wide, result="i64") * length
     places = op("Range", constant(0), reshape(total, []), constant(1))
-    image, number = places / length, op("Mod", places, constant(length))
+    divisor = max(1, length)  # onnxruntime refuses 0, even if there is nothing to divide
+    image, number = places / divisor, op("Mod", places, constant(divisor))
     last = get_dimension(rows, 0)
     sources = where(number < gather(wide, image), gather(starts, image) + number, last)
     return [*(gather(_extend(value, last + 1), sources) for value in (rows, indices)), counts]
