@@ -6,6 +6,7 @@ import collections
 import ctypes
 import os
 import re
+import types
 from typing import Any
 
 import ml_dtypes
@@ -686,6 +687,18 @@ def test_rows_of_codes_that_sections_share_have_memory_of_their_own(monkeypatch,
     pixels = 2 * in_channels // 4 * 11 * 16
     assert len(tasks) == 2
     assert pixels < size <= pixels + 2 * 256
+
+
+@pytest.mark.parametrize(("kernel", "step"), [(UNIT, 1536), ((3, 3), 3)], ids=["pointwise", "windows"])
+def test_blocks_of_pixels_are_multiples_of_tiles(kernel, step, monkeypatch):
+    """Blocks of rows of windows are as equal as possible."""
+    monkeypatch.setattr(quantized_convolution, "get_lanes", lambda: 16)
+    sizes = {"in_quads": 64, "channels": 64, "out_channels": 64, "groups": 1, "is_depthwise": False, "tile": (8, 2)}
+    pads = (kernel[0] // 2, kernel[1] // 2)
+    geometry = Geometry((300, 301), kernel, UNIT, UNIT, pads, pads)
+    blocks = quantized_convolution._Division(types.SimpleNamespace(**sizes), 1, geometry).blocks
+    assert {last - first for first, last in blocks[:-1]} == {step}
+    assert step == 3 or step % 32 == 0
 
 
 @pytest.mark.parametrize(("kind", "can_saturate"), [("product", False), ("convolution", True)])

@@ -320,6 +320,9 @@ def test_end_tokens_do_not_end_shorter_texts(least, reason, monkeypatch):
     result = model.generate([7], config, False, None, False)
     results = model.draw([7], drawn, False)
     assert [(r.tokens, r.reason.name) for r in (result, *results)] == [(expected, reason)] * 3
+    for timed in (result, results[0]):  # the first one has the times of all
+        assert len(timed.times) == len(timed.inferences) == len(timed.samplings) == len(expected)
+    assert not results[1].times
     writer = SimpleNamespace(write=lambda token: False)
     texts = [pipeline._Sequence(writer) for _ in range(2)]
     pipeline._sample(texts, drawn, [7], NegativeScores().start([7]), NegativeScores())

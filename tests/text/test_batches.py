@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("regex")
 
-from irrun.text import batch, bpe, splitting, trie
+from irrun.errors import InputError
+from irrun.text import batch, bpe, ragged, splitting, trie
 from irrun.text.bpe import BytePairEncoder
 from irrun.text.patterns import Pattern, compile_pattern
 from irrun.text.replacement import Replacement
@@ -33,6 +34,32 @@ def join(words):
     sizes = [len(word.encode()) for word in words]
     ends = np.cumsum(sizes)
     return batch.join_batch(ends - sizes, ends, np.frombuffer("".join(words).encode(), np.uint8))
+
+
+@pytest.mark.parametrize("count", [1, ragged.FEW, ragged.FEW + 1])
+@pytest.mark.parametrize(
+    ("begin", "end", "is_valid"),
+    [(0, 0, True), (9, 9, True), (0, 9, True), (-1, 3, False), (8, 10, False), (4, 3, False)],
+)
+def test_ranges_are_within_the_elements(count, begin, end, is_valid):
+    begins, ends = np.full(count, 2), np.full(count, 5)
+    begins[-1], ends[-1] = begin, end
+    if is_valid:
+        ragged.check_ranges(begins, ends, 9, "row")
+        return
+    message = rf"row {count - 1} is the range \[{begin}, {end}\), expected one within 9 elements"
+    with pytest.raises(InputError, match=message):
+        ragged.check_ranges(begins, ends, 9, "row")
+
+
+def test_bounds_of_ranges_are_integers_of_one_shape():
+    for begins, ends, message in (
+        (np.zeros(2), np.zeros(2, int), "the bounds of strings are float64 and int64, expected integers"),
+        (np.zeros(2, int), np.zeros(2), "the bounds of strings are int64 and float64, expected integers"),
+        (np.zeros(2, int), np.zeros(3, int), r"the bounds of strings have shapes \[2\] and \[3\], expected equal"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ragged.check_ranges(begins, ends, 9, "string")
 
 
 ALPHABETS = ["ab c\n", "aé ß\U00010000"]
