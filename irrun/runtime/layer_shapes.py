@@ -90,7 +90,7 @@ def _add_values(
         return results
     arrays = [None if value is None else value.get_array() for value in inputs]
     if all(value is None or array is not None for value, array in zip(inputs, arrays, strict=True)):
-        computed = _run(operation, attributes, arrays)
+        computed = _run(operation, attributes, arrays, len(results))
         return results if computed is None else [Value.of_array(array) for array in computed]
     for result, bounds in zip(results, infer_bounds(operation, attributes, inputs, element_type), strict=False):
         if bounds is not None and bounds[0].size <= VALUE_LIMIT:
@@ -112,7 +112,7 @@ def _make_shape_value(shape: PartialShape, dtype: Any) -> Value:
 
 
 def _run(
-    operation: Operation, attributes: Mapping[str, Any], arguments: Sequence[Array | None], count: int = 1
+    operation: Operation, attributes: Mapping[str, Any], arguments: Sequence[Array | None], count: int
 ) -> list[Array] | None:
     """Return the results of a kernel; None if it fails.
 

@@ -63,9 +63,7 @@ def validate(
     return sorted(dict.fromkeys(findings))
 
 
-def check_operations(
-    model: Model, operations: Sequence[Operation] = (), *, check_shapes: bool = True
-) -> Iterator[Finding]:
+def check_operations(model: Model, operations: Sequence[Operation] = (), *, check_shapes: bool) -> Iterator[Finding]:
     """Find layers that cannot run: operations, attributes, inputs, and declarations that contradict each other.
 
     Args:

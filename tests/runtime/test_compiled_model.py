@@ -258,3 +258,10 @@ def test_model_runs_once(path):
 
     assert run(path, X)[0].tolist() == (-np.maximum(X, 0)).tolist()
     assert run(path, {"x": X}, path.with_suffix(".bin"))[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize(("options", "dtype"), [({}, np.float16), ({"keeps_output_types": False}, np.float32)])
+def test_outputs_keep_their_types_by_default(options, dtype, tmp_path):
+    text = chain("Relu").replace('element_type="f32"', 'element_type="f16"').replace("FP32", "FP16")
+    compiled = CompiledModel(irrun.read_model(write(tmp_path, text)), jit=False, **options)
+    assert compiled(np.ones((2, 3), np.float16))[0].dtype == dtype

@@ -69,7 +69,7 @@ def test_kernels_are_called_as_in_a_run():
 
     operation = Operation.from_function(kernel_of(kernel), "Custom", opset="extension")
     x = np.ones(2, np.float32)
-    results = _run(operation, {"factor": 3}, [x, None, x, None, None])
+    results = _run(operation, {"factor": 3}, [x, None, x, None, None], 2)
     assert results is not None
     first, second = results
     assert calls == [(3, 3)]  # inputs at the end that are not connected are left out
@@ -92,9 +92,9 @@ def test_only_errors_of_inputs_are_reported(error):
     operation = Operation.from_function(kernel, "Custom", opset="extension")
     if isinstance(error, irrun.InputError):
         with pytest.raises(ShapeError, match=r"^no$"):
-            _run(operation, {}, [np.ones(2)])
+            _run(operation, {}, [np.ones(2)], 1)
     else:
-        assert _run(operation, {}, [np.ones(2)]) is None
+        assert _run(operation, {}, [np.ones(2)], 1) is None
 
 
 @pytest.fixture

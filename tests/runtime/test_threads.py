@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import math
 import threading
@@ -460,3 +461,21 @@ def test_threads_are_the_cores_of_the_process_or_of_the_machine(monkeypatch):
     for count, expected in ((7, 7), (None, 1)):
         monkeypatch.setattr("os.cpu_count", lambda count=count: count)
         assert threads.get_default_thread_count() == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "batch", "helpers"), [(2, None, 1), (3, None, 2), (9, None, 3), (4, 2, 1), (9, 4, 1)]
+)
+def test_parts_are_divided_between_all_threads(count, batch, helpers, monkeypatch):
+    begun, parts = [], []
+    monkeypatch.setattr(threads, "begin_tasks", lambda number, function: begun.append(number) or [])
+    with use_threads(4):
+        run_parallel(parts.append, count, *([] if batch is None else [batch]))
+    assert begun == [helpers]
+    assert parts == list(range(count))
+
+
+def test_parts_run_on_one_thread_outside_of_runs():
+    used = []
+    contextvars.Context().run(run_parallel, lambda part: used.append(threading.get_ident()), 8)
+    assert used == [threading.get_ident()] * 8

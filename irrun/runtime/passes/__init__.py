@@ -26,9 +26,7 @@ def optimize(program: Program, resources: Resources) -> Program:
     return fast
 
 
-def apply_passes(
-    program: Program, weights_memory: int, release: Callable[[], None], keeps_compressed: bool = True
-) -> None:
+def apply_passes(program: Program, weights_memory: int, release: Callable[[], None], keeps_compressed: bool) -> None:
     """Run the passes that do not change what observers see.
 
     Args:

@@ -20,7 +20,7 @@ __all__ = ["align_constants", "align_postponed_constants"]
 MIN_POSTPONED_BYTES = 1 << 20
 
 
-def align_constants(program: Program, budget: Budget, postpones: bool = False) -> None:
+def align_constants(program: Program, budget: Budget, postpones: bool) -> None:
     """Copy constants with unaligned elements, in bodies too, as far as the budget allows.
 
     Args:

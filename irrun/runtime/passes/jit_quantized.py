@@ -301,10 +301,10 @@ class _Rewriting:
             kernel,
             instruction.inputs[:1],
             outputs=(self.coded[slot],),
-            plain=(instruction, self.make_encoding(slot)),
+            plain=(instruction, self.make_encoding(slot, is_inserted=False)),
         )
 
-    def make_encoding(self, slot: int, is_inserted: bool = False) -> Instruction:
+    def make_encoding(self, slot: int, is_inserted: bool) -> Instruction:
         """Return the instruction that encodes values, after plain instructions or in the program."""
         quantization = self.formats[slot]
         instruction = self.c.instructions[quantization.number]
@@ -393,7 +393,7 @@ class _Rewriting:
             plain=(
                 *(self.make_decoding(slot, is_inserted=False) for slot in coded_inputs),
                 *(i for member in members for i in member.plain or (member,)),
-                *([self.make_encoding(result)] if is_coded else []),
+                *([self.make_encoding(result, is_inserted=False)] if is_coded else []),
             ),
         )
 
