@@ -296,10 +296,10 @@ class Function:
         shown = self.coerce(index, "i64")
         return self.emit("ptr", f"getelementptr inbounds {type_}, ptr {pointer}, i64 {shown}")
 
-    def load(self, pointer: Value, type_: str = "float", mask: Value | None = None) -> Value:
+    def load(self, pointer: Value, type_: str = "float", mask: Value | None = None, is_aligned: bool = True) -> Value:
         """Load a scalar or a vector; elements outside the mask are 0."""
         scalar = type_.split()[-1].rstrip(">")
-        align = {"float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "ptr": 8}[scalar]
+        align = {"float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "ptr": 8}[scalar] if is_aligned else 1
         if mask is None:
             return self.emit(type_, f"load {type_}, ptr {pointer}, align {align}")
         lanes = type_[1:].split()[0]
@@ -326,15 +326,16 @@ class Function:
         self.declarations.add("void @llvm.prefetch.p0(ptr nocapture readonly, i32 immarg, i32 immarg, i32 immarg)")
         self.append(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(is_written)}, i32 {4 - level}, i32 1)")
 
-    def gather(self, pointer: Value, offsets: Value, mask: Value) -> Value:
+    def gather(self, pointer: Value, offsets: Value, mask: Value, is_aligned: bool = True) -> Value:
         """Load the f32 at offsets (a vector of i64) from an address; elements outside the mask are 0."""
+        align = 4 if is_aligned else 1
         pointers = f"<{self.lanes} x ptr>"
         addresses = self.emit(pointers, f"getelementptr float, ptr {pointer}, {offsets.type} {offsets}")
         name = f"llvm.masked.gather.v{self.lanes}f32.v{self.lanes}p0"
         self.declarations.add(f"{self.vector} @{name}({pointers}, i32 immarg, {mask.type}, {self.vector})")
         return self.emit(
             self.vector,
-            f"call {self.vector} @{name}({pointers} {addresses}, i32 4, {mask.type} {mask}, "
+            f"call {self.vector} @{name}({pointers} {addresses}, i32 {align}, {mask.type} {mask}, "
             f"{self.vector} zeroinitializer)",
         )
 

@@ -22,7 +22,6 @@ from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, make_base
 from irrun.fast.jit.tiles import prefetch_tile
 from irrun.fast.jit.transposition import transpose_vectors
 from irrun.fast.packing import allocate_kept
-from irrun.threads import copy_unaligned
 
 __all__ = [
     "Product",
@@ -185,7 +184,10 @@ def emit_tile(
 
 @cache_kernel
 def compile_packing() -> Kernel:
-    """Return the kernel that copies columns of a matrix with any strides into a panel."""
+    """Return the kernel that copies columns of a matrix with any strides into a panel.
+
+    The matrix may be unaligned, like constants in files.
+    """
     integers = ("inner", "columns", "width", "row_stride", "column_stride")
     f = Function("pack_panel", [("source", "ptr"), ("panel", "ptr"), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
@@ -197,11 +199,14 @@ def compile_packing() -> Kernel:
                 target = f.offset(p["panel"], k * p["width"] + column)
                 f.store(load(k * p["row_stride"], column, mask), target)
 
+    def load_row(start: Value, column: Value, mask: Value) -> Value:
+        return f.load(f.offset(p["source"], start + column), f.vector, mask, is_aligned=False)
+
     def gather(start: Value, column: Value, mask: Value) -> Value:
         lanes = f.convert("sext", f.lane_numbers(), f.integers(64))
         offsets = lanes * f.splat(p["column_stride"], f.integers(64))
         base = f.offset(p["source"], start + column * p["column_stride"])
-        return f.gather(base, offsets, mask)
+        return f.gather(base, offsets, mask, is_aligned=False)
 
     def transpose() -> None:
         """Copy contiguous columns in square blocks."""
@@ -209,7 +214,7 @@ def compile_packing() -> Kernel:
             mask = f.mask_range(0, p["inner"] - k)
             numbers = [f.max(f.min(column + i, p["columns"] - 1), 0) for i in range(f.lanes)]
             sources = [f.offset(p["source"], number * p["column_stride"] + k) for number in numbers]
-            lines = transpose_vectors(f, [f.load(source, f.vector, mask) for source in sources])
+            lines = transpose_vectors(f, [f.load(source, f.vector, mask, is_aligned=False) for source in sources])
             target = f.offset(p["panel"], k * p["width"] + column)
             for i, line in enumerate(lines):
                 with f.when(f.compare("slt", k + i, p["inner"])):
@@ -217,7 +222,7 @@ def compile_packing() -> Kernel:
 
     f.choose(
         f.compare("eq", p["column_stride"], 1),
-        lambda: copy(lambda start, column, mask: f.load(f.offset(p["source"], start + column), f.vector, mask)),
+        lambda: copy(load_row),
         lambda: f.choose(f.compare("eq", p["row_stride"], 1), transpose, lambda: copy(gather)),
     )
     return compile_function(f)
@@ -234,7 +239,6 @@ class Product:
         self.inner, self.columns = weights.shape
         if weights.dtype != F32 or any(stride % 4 for stride in weights.strides):
             raise NoKernelError("expected f32")
-        weights = copy_unaligned(weights)
         self.weights = allocate_kept((count_packed(self.inner, self.columns),))
         strides = weights.strides[0] // 4, weights.strides[1] // 4
         Task([make_packing_calls(weights.shape, strides, make_base(0), make_base(1))]).run(
