@@ -15,7 +15,7 @@ import irrun
 from irrun.element_types import ELEMENT_TYPES
 from irrun.export import writing
 from irrun.export.graph import Graph, cast, constant, get_graph, has_type, op, ops
-from irrun.export.rules import class_suppression, conversion, helpers, signals, state_spaces
+from irrun.export.rules import class_suppression, conversion, helpers, quantization, signals, state_spaces
 from irrun.export.site import RULES, NotConstantError, Site, exports
 from irrun.ir.graph import Layer
 from irrun.shapes import PartialShape
@@ -337,6 +337,48 @@ def test_rules_that_compute_in_f32():
             results = registered(make_site(*inputs))
             assert given[-1] == computed
             assert [v.type.name for v in results] == [result, "i64"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero", "options", "expected"),
+    [
+        ((4, 1), None, {}, {"axis": 0}),
+        ((1, 6), None, {}, {"axis": 1}),
+        ((4, 1), (4, 1), {}, {"axis": 0}),
+        ((4, 1), (), {}, {"axis": 0}),
+        ((4, 2, 1), None, {"shape": (4, 2, 3)}, {"axis": 2, "block_size": 3}),
+        ((4, 2, 1), (4, 1, 1), {"shape": (4, 2, 3)}, {"axis": 2, "block_size": 3}),
+        ((4, 2, 1), (4, 2, 1), {"shape": (4, 2, 3), "kind": "i8"}, {"axis": 2, "block_size": 3}),
+        ((4, 1), (4, 1), {"number": 255}, {"axis": 0}),
+        ((4, 1), (4, 1), {"number": -128, "kind": "i8"}, {"axis": 0}),
+        ((4, 1), (4, 1), {"number": 256}, None),
+        ((4, 1), (4, 1), {"number": -1}, None),
+        ((4, 1), (4, 1), {"number": 0.5}, None),
+        ((4, 1), (1, 6), {}, None),
+        ((4, 2, 1), (1, 1, 3), {"shape": (4, 2, 3)}, None),
+        ((), None, {}, None),
+        ((1, 1), None, {}, None),
+        ((4, 6), None, {}, None),
+        ((6,), None, {}, None),
+        ((4, 1), (4,), {}, None),
+        ((4,), None, {"shape": (4,)}, None),
+        ((4, 1), None, {"kind": "i16"}, None),
+        ((4, 1), None, {"given": "f64"}, None),
+    ],
+)
+def test_products_that_are_decompression(scale, zero, options, expected):
+    shape, kind = options.get("shape", (4, 6)), options.get("kind", "u8")
+    given = ELEMENT_TYPES[options.get("given", "f32")]
+    weights = constant(np.ones(shape), ELEMENT_TYPES[kind])
+    (data,) = get_graph().add("Cast", [weights], [given], {})
+    data.shape = weights.shape
+    if zero is not None:
+        data = op("Sub", data, constant(np.full(zero, options.get("number", 3)), given))
+    result = quantization._find_decompression(data, constant(np.full(scale, 0.5), given))
+    assert (None if result is None else result.node.attributes) == expected
+    if result is not None:
+        length = [n for n in scale if n > 1] if "block_size" not in expected else list(scale)
+        assert [sizes(v) for v in result.node.inputs[1:]] == [length] * (2 if zero is not None else 1)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ir_text import layer, net, port, write
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -11,7 +12,8 @@ pytest.importorskip("onnxruntime")
 import onnx
 
 import irrun
-from export.test_layers import POOL, check, make
+from export.test_layers import POOL, check, make, run_exported
+from irrun.element_types import ElementType
 
 
 def integers(*values):
@@ -318,3 +320,74 @@ def test_detections_of_few_classes(classes, kept, background, tmp_path):
         check(tmp_path, type, "opset9", data + own, [BOXES, scores], outputs=3, rtol=1e-4)
     padded = data + ' iou_threshold="0.4"'
     check(tmp_path, "MulticlassNmsIEInternal", "ie_internal_opset", padded, [BOXES, scores], outputs=3, rtol=1e-4)
+
+
+WIDE = 'strides="1,1" pads_begin="2,2" pads_end="2,2" kernel="2,2" rounding_type="floor" auto_pad="explicit"'
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "u1", "i4"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_windows_inside_the_padding_have_the_lowest_value(dynamic, dtype, tmp_path):
+    x = (make(1, 2, 3, 4) * 9).astype(dtype)
+    check(tmp_path, "MaxPool", "opset1", WIDE, [x], dynamic=dynamic)
+
+
+def test_cells_without_biases(tmp_path):
+    for type, version, gates, states in (("RNNCell", 3, 1, 1), ("GRUCell", 3, 3, 1)):
+        values = [make(2, 3), make(2, 2, seed=1), make(2 * gates, 3, seed=2), make(2 * gates, 2, seed=3)]
+        check(tmp_path, type, f"opset{version}", 'hidden_size="2"', values, constants=[2, 3], outputs=states, rtol=1e-4)
+
+
+@pytest.mark.parametrize("couples", ["true", "false"])
+def test_peepholes_of_sequences(couples, tmp_path):
+    data = f'hidden_size="2" direction="forward" input_forget="{couples}"'
+    values = [make(1, 3, 2), make(1, 1, 2, seed=1), make(1, 1, 2, seed=2), integers(3), make(1, 8, 2, seed=3),
+              make(1, 8, 2, seed=4), make(1, 8, seed=5), make(1, 6, seed=6)]  # fmt: skip
+    check(tmp_path, "LSTMSequence", "opset1", data, values, constants=range(3, 8), outputs=3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("type", ["RDFT", "IRDFT"])
+def test_transforms_over_no_axes(type, tmp_path):
+    x = make(3, 4) if type == "RDFT" else make(3, 4, 2)
+    check(tmp_path, type, "opset9", "", [x, np.zeros(0, np.int64)], constants=[1])
+
+
+@pytest.mark.parametrize("type", ["ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceLogicalAnd"])
+def test_reductions_of_booleans(type, tmp_path):
+    x = np.array([[True, False], [True, True]])
+    check(tmp_path, type, "opset1", 'keep_dims="false"', [x, integers(1)], constants=[1])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "i4", "i8"])
+def test_types_of_tables(dtype, tmp_path):
+    table, indices = np.arange(12).reshape(4, 3).astype(dtype), np.array([[0, 3], [1, 1]])
+    check(tmp_path, "EmbeddingBagPackedSum", "opset3", "", [table, indices], constants=[1])
+    offsets = [np.array([0, 3, 1]), integers(0, 2), number(2)]
+    check(tmp_path, "EmbeddingBagOffsetsSum", "opset3", "", [table, *offsets], constants=[1, 2, 3])
+
+
+@pytest.mark.parametrize("kind", ["f8e4m3", "f8e5m2", "u4", "i4", "f16", "boolean"])
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_types_of_conversions(dtype, kind, tmp_path):
+    x = np.array([0, 1, 2, 7, 100000]).astype(dtype)
+    layers = 'destination_type="{}"'
+    if kind in ("boolean", "f16"):
+        check(tmp_path, "Convert", "opset1", layers.format(kind), [x])
+        return
+    model = irrun.read_model(write(tmp_path, chain_conversions(dtype, kind)))
+    x = x[:4]
+    irrun.export_onnx(model, tmp_path / "model.onnx")
+    (found,) = run_exported(tmp_path / "model.onnx", [x])
+    np.testing.assert_array_equal(found, irrun.run(model, x)[0])
+
+
+def chain_conversions(dtype, kind):
+    """Return a model that converts 4 numbers to a type and then to f32."""
+    given = ElementType.of(np.dtype(dtype))
+    layers = [
+        layer(0, "Parameter", data=f'shape="4" element_type="{given}"', outputs=[port(0, (4,))]),
+        layer(1, "Convert", data=f'destination_type="{kind}"', inputs=[port(0)], outputs=[port(1, (4,))]),
+        layer(2, "Convert", data='destination_type="f32"', inputs=[port(0)], outputs=[port(1, (4,))]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    return net(layers, [(0, 0, 1, 0), (1, 1, 2, 0), (2, 1, 3, 0)])

@@ -169,8 +169,10 @@ def _find_decompression(data: Value, factor: Value) -> Value | None:
         return None
     varying = [i for i, n in enumerate(scale.shape) if n > 1]
     limits = get_limits(weights.type)
-    if zero is not None and (zero.min() < limits[0] or zero.max() > limits[1]):
-        return None
+    if zero is not None:
+        fits = all(n in (1, size) for n, size in zip(zero.shape, scale.shape, strict=False))
+        if not fits or zero.min() < limits[0] or zero.max() > limits[1]:
+            return None
     if len(shape) < 2 or scale.ndim == 0 or not varying:
         return None
     attributes: dict[str, int]

@@ -83,7 +83,8 @@ def export_rdft(site: Site) -> Value:
     data, shape = site[0], site.get_static_shape(0)
     axes = [a % len(shape) for a in site.read_integers(1)]
     if not axes:
-        return data
+        rank = len(shape)
+        return op("Pad", unsqueeze(data, [rank]), constant([0] * (2 * rank + 1) + [1]))
     sizes = _read_sizes(site, axes, [shape[a] for a in axes])
     rank, axis, size = len(shape), axes[-1], sizes[-1]
     length, count = min(shape[axis], size), size // 2 + 1

@@ -36,7 +36,7 @@ def infer_real_transform(inputs: Inputs) -> Shapes:
     """Return the data with the signal sizes along the axes, half of it along the last one, and complex numbers."""
     data = inputs.require_shape(0)
     result, axes = _resize_signal(inputs, data, len(data))
-    if axes is not None:
+    if axes:
         low, high = get_bounds(result[axes[-1]])
         result[axes[-1]] = make_dimension(_halve(low), None if high is None else _halve(high))
     return [PartialShape([*result, 2])]
@@ -53,7 +53,7 @@ def infer_inverse_real_transform(inputs: Inputs) -> Shapes:
     data, sizes = inputs.require_shape(0), inputs.get_dimensions(2)
     _check_complex(data)
     result, axes = _resize_signal(inputs, data, len(data) - 1)
-    if axes is not None and (not inputs.has(2) or (sizes is not None and _is_minus_one(inputs, len(axes) - 1))):
+    if axes and (not inputs.has(2) or (sizes is not None and _is_minus_one(inputs, len(axes) - 1))):
         result[axes[-1]] = multiply(shift(data[axes[-1]], -1), 2)
     return [PartialShape(result[:-1])]
 
