@@ -107,6 +107,10 @@ class DirectConvolution:
                             calls += self._copy_rows(plan, block, panel, index, (0, self.in_channels))
                         calls.append(self._multiply(plan, block, panel, index, section, epilogue, affine))
                     parts.append(calls)
+        if images == 1 and plan.geometry.is_pointwise and self.out_channels > self.in_channels:
+            # Neighboring parts compute all pixels of some channels, which depthwise convolutions read.
+            count = len(plan.sections)
+            parts = [part for number in range(count) for part in parts[number::count]]
         if images > 1:  # a part computes several images or groups
             bounds = divide(len(parts), min(len(parts), plan.part_count))
             parts = [list(itertools.chain.from_iterable(parts[a:b])) for a, b in bounds]
