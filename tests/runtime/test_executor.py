@@ -114,6 +114,18 @@ def test_first_failure_of_a_kernel_is_its_reason(messages, reason, tmp_path):
     assert fallback == (("layer2",), 2, reason)
 
 
+def record_estimates(monkeypatch):
+    """Return a list that collects the names of the layers whose allocations are estimated."""
+    estimated = []
+
+    def estimate(instruction, find):
+        estimated.append(instruction.layer.name)
+        return iter([(0, 0)])
+
+    monkeypatch.setattr("irrun.runtime.executor.estimate_allocations", estimate)
+    return estimated
+
+
 @pytest.mark.parametrize("is_tuple", [False, True])
 @pytest.mark.parametrize(("size", "is_estimated"), [(32, False), (33, True)])
 def test_instructions_after_a_large_value_are_estimated(size, is_estimated, is_tuple, tmp_path, monkeypatch):
@@ -128,11 +140,7 @@ def test_instructions_after_a_large_value_are_estimated(size, is_estimated, is_t
     first = program.instructions[0]
     outputs = (*spare, *first.outputs)
     program.instructions[0] = replace(first, kernel=enlarge, outputs=outputs)
-    estimated = []
-    monkeypatch.setattr(
-        "irrun.runtime.executor.estimate_allocations",
-        lambda instruction, find: estimated.append(instruction.layer.name) or iter([(0, 0)]),
-    )
+    estimated = record_estimates(monkeypatch)
     state = RequestState(memory=LARGE_PART * 128)
     executor = Executor(program, state)
     assert executor.run([X])[0].tolist() == [1] * size
@@ -141,11 +149,7 @@ def test_instructions_after_a_large_value_are_estimated(size, is_estimated, is_t
 
 @pytest.mark.parametrize(("size", "is_estimated"), [(16, False), (17, True)])
 def test_instructions_are_estimated_from_the_start_if_an_input_is_large(size, is_estimated, tmp_path, monkeypatch):
-    estimated = []
-    monkeypatch.setattr(
-        "irrun.runtime.executor.estimate_allocations",
-        lambda instruction, find: estimated.append(instruction.layer.name) or iter([(0, 0)]),
-    )
+    estimated = record_estimates(monkeypatch)
     executor = Executor(make_program(tmp_path, "Abs", "Relu"), RequestState(memory=LARGE_PART * 64))
     executor.run([np.ones((1, size), F32)])
     assert estimated == (["layer1", "layer2"] if is_estimated else [])
@@ -163,7 +167,12 @@ def test_result_and_scratch_are_checked_together(sizes, checked, tmp_path, monke
     program = make_program(tmp_path, "Abs")
     first = program.instructions[0]
     scratch = []
-    program.instructions[0] = replace(first, kernel=lambda x: scratch.append(state.memory.scratch) or x)
+
+    def compute(x):
+        scratch.append(state.memory.scratch)
+        return x
+
+    program.instructions[0] = replace(first, kernel=compute)
     Executor(program, state).run([np.ones((1, 17), F32)])
     assert [size for size in found if size] == checked
     assert scratch == [0 if sizes[0] else sizes[1]]

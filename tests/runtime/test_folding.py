@@ -337,7 +337,7 @@ def test_folded_constants_cannot_be_changed(tmp_path):
     value = program.initial[slot]
     assert not value.flags.writeable
     assert not value.base.flags.writeable
-    np.testing.assert_allclose(value, np.full(4, np.e), rtol=1e-6)
+    np.testing.assert_allclose(value, np.full(4, np.exp(1)), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("work", "remaining"), [(1 << 8, []), (1 << 40, ["Exp", "Exp"])])

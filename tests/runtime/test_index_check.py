@@ -187,8 +187,8 @@ def test_commands_report_indices(tmp_path, capsys):
 )  # fmt: skip
 def test_message_has_the_first_index_and_its_place(count, total, position, scope, limits, expected):
     scope = tuple((Layer(9, name, "Loop", "opset5"), number) for number, name in scope)
-    indices = InvalidIndices(
-        Layer(3, "g", "Gather", "opset8"), count, total, 7, position, scope, *limits, "zero", False
-    )
+    gather = Layer(3, "g", "Gather", "opset8")
+    minimum, maximum = limits
+    indices = InvalidIndices(gather, count, total, 7, position, scope, minimum, maximum, "zero", False)
     assert indices.message == expected
     assert str(indices) == f"{indices.layer.describe()}: {expected}"

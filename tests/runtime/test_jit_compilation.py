@@ -113,7 +113,12 @@ def test_kernels_may_not_have_a_form_for_an_operand(tmp_path):
     compilation = make_compilation(tmp_path, lambda x, y, z: [o.relu(x), o.add(x, constant(2, 1)), o.add(x, y)])
     numbers = {i.operation.type + str(len(i.inputs)): n for n, i in enumerate(compilation.instructions)}
     seen = []
-    group = start(compilation, accepts=lambda shape: seen.append(shape) or shape == SHAPE)
+
+    def accept(shape):
+        seen.append(shape)
+        return shape == SHAPE
+
+    group = start(compilation, accepts=accept)
     added = [compilation.add_member(group, number) for number in range(3)]
     assert added.count(True) == 2
     assert added[numbers["Relu1"]]
@@ -215,8 +220,12 @@ def test_reasons_of_refusals_are_kept(error, reasons, tmp_path):
 
 def test_errors_of_programs_are_not_refusals(tmp_path):
     compilation = make_compilation(tmp_path, lambda x, y, z: o.exp(x))
+
+    def attempt(own, number):
+        raise KeyError
+
     with pytest.raises(KeyError):
-        compilation.attempt(0, lambda *_: {}["missing"])
+        compilation.attempt(0, attempt)
 
 
 def test_following_operations_are_members_until_others_read_their_values(tmp_path):

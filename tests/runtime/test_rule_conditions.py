@@ -421,11 +421,11 @@ NO_ROWS = "cosines or sines are not rows as long as the value's"
     ids=str,
 )
 def test_other_shapes_and_types_are_rotated_by_their_operations(shape, table, dtype, reason, tmp_path):
-    parameters = [
+    x, cosine, sine = [
         o.parameter(s if s is ANY_RANK else list(s), dtype, n)
         for s, n in zip((shape, table, table), "xcs", strict=True)
     ]
-    program = make_program(tmp_path, [rotate(*parameters, turn(parameters[0]))], parameters)
+    program = make_program(tmp_path, [rotate(x, cosine, sine, turn(x))], [x, cosine, sine])
     assert apply(program, rotary_embeddings) == ([], [reason])
 
 
@@ -451,8 +451,8 @@ def test_halves_of_a_constant_are_not_rotated_by_a_kernel(tmp_path):
 
 @pytest.mark.parametrize("kind", ["Split", "Negative", "Concat", "Multiply", "Add"])
 def test_operations_with_other_kernels_are_not_joined(kind, tmp_path):
-    parameters = [o.parameter([5, 8], F32, name) for name in "xcs"]
-    program = make_program(tmp_path, [rotate(*parameters, turn(parameters[0]))], parameters)
+    x, cosine, sine = [o.parameter([5, 8], F32, name) for name in "xcs"]
+    program = make_program(tmp_path, [rotate(x, cosine, sine, turn(x))], [x, cosine, sine])
     replace_kernel(program, kind)
     apply_rules(program, rotary_embeddings.RULES)
     assert len(program.instructions) == 6

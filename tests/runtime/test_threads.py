@@ -468,7 +468,12 @@ def test_threads_are_the_cores_of_the_process_or_of_the_machine(monkeypatch):
 )
 def test_parts_are_divided_between_all_threads(count, batch, helpers, monkeypatch):
     begun, parts = [], []
-    monkeypatch.setattr(threads, "begin_tasks", lambda number, function: begun.append(number) or [])
+
+    def begin(number, function):
+        begun.append(number)
+        return []
+
+    monkeypatch.setattr(threads, "begin_tasks", begin)
     with use_threads(4):
         run_parallel(parts.append, count, *([] if batch is None else [batch]))
     assert begun == [helpers]
