@@ -120,7 +120,7 @@ class _Group:
     chars: list[str] = field(default_factory=list)
     has_empty: bool = False
     is_empty: bool = True
-    was_empty: bool = True
+    was_empty: bool = field(init=False)
 
 
 class _Starts:

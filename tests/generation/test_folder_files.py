@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import irrun
 import irrun.openvino as ov
 import irrun.openvino_genai as own_genai
 from irrun.generation import GenerationConfig, TextGenerator
+from irrun.generation.folder_files import SpecialTokens
 
 FILES = {
     "generation_config.json": (
@@ -113,3 +115,41 @@ def test_nonsense_is_refused(capsys, tmp_path, name, content, message):
 def test_a_stop_string_need_not_be_in_a_list():
     assert GenerationConfig().replace({"stop_strings": "END"}).stop_strings == ("END",)
     assert GenerationConfig().replace({"eos_token_id": -1}, "generation_config.json").eos_token_id is None
+
+
+ADDED = {"7": {"content": "</s>"}}
+
+
+@pytest.mark.parametrize(
+    ("config", "special", "tokenizer", "ids", "texts"),
+    [
+        ({}, {}, {}, (-1, -1, -1), ("", "", "")),
+        ({"pad_token_id": 3, "bos_token_id": 0, "eos_token_id": 2**31 - 1}, {}, {}, (3, 0, 2**31 - 1), ("", "", "")),
+        ({"pad_token_id": True, "bos_token_id": -7, "eos_token_id": "5"}, {}, {}, (-1, -1, -1), ("", "", "")),
+        ({}, {"bos_token": "<s>", "eos_token": {"content": "</s>"}}, {}, (-1, -1, -1), ("", "", "</s>")),
+        ({}, {"eos_token": {"content": "a"}}, {"eos_token": "b"}, (-1, -1, -1), ("a", "", "a")),
+        ({}, {}, {"bos_token": "<s>", "eos_token": {"content": "</s>"}}, (-1, -1, -1), ("</s>", "<s>", "</s>")),
+        ({}, {}, {"eos_token": "</s>", "added_tokens_decoder": ADDED}, (7, -1, 7), ("</s>", "", "</s>")),
+        ({"eos_token_id": 2}, {}, {"eos_token": "</s>", "added_tokens_decoder": ADDED}, (7, -1, 2),
+         ("</s>", "", "</s>")),
+        ({}, {}, {"eos_token": "</s>", "pad_token": "<p>", "added_tokens_decoder": ADDED}, (7, -1, 7),
+         ("<p>", "", "</s>")),
+        ({"eos_token_id": 2}, {}, {"pad_token": "<p>"}, (-1, -1, 2), ("<p>", "", "")),
+        *(({}, {}, {"bos_token": "<s>", "added_tokens_decoder": added}, (-1, -1, -1), ("", "<s>", ""))
+          for added in ({"²": {"content": "<s>"}}, {"x": {"content": "<s>"}}, {"1" * 10: {"content": "<s>"}},
+                        {"1": "<s>"}, {"1": {"content": "x"}}, [1])),
+        ({}, {}, {"bos_token": "<s>", "added_tokens_decoder": {"1" * 9: {"content": "<s>"}}}, (-1, 111111111, -1),
+         ("", "<s>", "")),
+    ],
+)  # fmt: skip
+def test_special_tokens_of_folders(config, special, tokenizer, ids, texts, tmp_path):
+    for name, values in (("config", config), ("special_tokens_map", special), ("tokenizer_config", tokenizer)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(values))
+    found = SpecialTokens(SimpleNamespace(get_token=lambda name: None, tokenizer=None, detokenizer=None), tmp_path)
+    assert (tuple(found.ids.values()), tuple(found.texts.values())) == (ids, texts)
+
+
+def test_special_tokens_are_below_a_limit(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": 2**31}))
+    with pytest.raises(irrun.InputError, match=r"config\.json: eos_token_id is 2147483648"):
+        SpecialTokens(SimpleNamespace(get_token=lambda name: None), tmp_path)

@@ -20,7 +20,7 @@ from irrun.openvino_genai.generation_config import GenerationConfig
 from irrun.openvino_genai.language_model import GeneratedTokens, LanguageModel
 from irrun.openvino_genai.llm_pipeline import LLMPipeline
 from irrun.openvino_genai.options import keep_default
-from irrun.openvino_genai.perf_metrics import SummaryStats
+from irrun.openvino_genai.perf_metrics import MeanStdPair, SummaryStats
 from irrun.openvino_genai.settings import make_settings
 from irrun.openvino_genai.streamers import StreamerBase, TextStreamer, make_streamer, to_status
 from irrun.openvino_genai.tokenizer import Tokenizer
@@ -194,6 +194,7 @@ def test_other_options_keep_their_defaults():
 
 
 def test_statistics_are_zero_by_default():
+    assert tuple(MeanStdPair()) == (0, 0)
     values = vars(SummaryStats())
     assert set(values.values()) == {0}
     assert {"mean", "std", "min", "max"} <= set(values)

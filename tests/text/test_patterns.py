@@ -208,3 +208,7 @@ def test_patterns_that_are_not_translated(pattern, message):
 def test_translations(pattern, translated, has_context):
     assert translate(pattern, captures=False) == (translated, has_context)
     assert translate(pattern)[1] == has_context
+
+
+def test_groups_are_kept_by_default():
+    assert translate("(a)(?<n>b)(?|c)") == ("(a)(?P<n>b)(?|c)", False)
