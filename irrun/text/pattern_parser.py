@@ -32,14 +32,14 @@ def translate(pattern: str, captures: bool = True) -> tuple[str, bool]:
     parser = _Parser(pattern, captures)
     text = parser.parse()
     if parser.has_references and not captures:
-        text = _Parser(pattern).parse()
+        text = _Parser(pattern, captures=True).parse()
     return text, parser.has_context
 
 
 class _Parser(ClassParser):
     """Reads a pattern from left to right."""
 
-    def __init__(self, pattern: str, captures: bool = True) -> None:
+    def __init__(self, pattern: str, captures: bool) -> None:
         super().__init__(pattern)
         self.captures = captures
         self.has_references = False

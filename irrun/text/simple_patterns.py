@@ -75,7 +75,7 @@ class SimplePattern(NamedTuple):
 
     kind: Literal["char", "run", "start"]
     chars: CharClass
-    minimum: int = 1
+    minimum: int
 
     def find(self, codes: Array, bounds: Array) -> Array:
         """Return which characters are parts of matches.

@@ -17,7 +17,7 @@ from irrun.errors import InputError, TimeLimitError
 from irrun.text import batch, bpe, merge_borders, patterns, ragged, reuse, splitting
 from irrun.text.ascii_patterns import convert_to_ascii
 from irrun.text.bpe import BytePairEncoder
-from irrun.text.charsmap import Normalizer, _parse_charsmap
+from irrun.text.charsmap import Normalizer, _parse_charsmap, get_normalizer
 from irrun.text.literals import find_literals
 from irrun.text.merge_borders import find_borders
 from irrun.text.pattern_parser import translate
@@ -375,6 +375,11 @@ def test_strings_that_are_not_valid_are_not_joined():
 )
 def test_characters_that_maps_replace(replacements, text, expected):
     assert Normalizer(replacements).normalize(text.encode()) == expected.encode()
+
+
+def test_spaces_are_kept_by_default():
+    assert get_normalizer("nfc", False).normalize(b" a  b ") == b" a  b "
+    assert get_normalizer("identity", True).normalize(b" A  B ") == b" a  b "
 
 
 @pytest.mark.parametrize(
