@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import sys
+from types import SimpleNamespace
 
 import pytest
 
+from irrun.cli import ops
 from irrun.cli.terminal import can_encode, find_width, measure_width, shorten_middle
 
 
@@ -38,3 +41,12 @@ def test_width_of_a_stream_that_has_none(columns, expected, monkeypatch):
 @pytest.mark.parametrize(("encoding", "expected"), [("utf-8", True), ("ascii", False), ("cp1252", False)])
 def test_symbols_depend_on_the_encoding(encoding, expected):
     assert can_encode(io.TextIOWrapper(io.BytesIO(), encoding=encoding)) is expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_terminal", "width"), [(80, True, 80), (100, True, 100), (140, True, 100), (80, False, 100)]
+)
+def test_pages_of_operations_are_at_most_100_wide(columns, is_terminal, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda: is_terminal))
+    assert ops._get_width() == width

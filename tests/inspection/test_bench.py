@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import sys
@@ -335,3 +336,33 @@ def test_inputs_have_the_types_that_openvino_declares(monkeypatch):
     dtypes = [tensor.dtype for _, tensor in tensors[:4]]
     assert dtypes == [np.float32, np.float32, np.float16, np.int32]
     assert all(tensor is value for (_, tensor), value in zip(tensors[1:4], given[1:4], strict=True))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes by a quarter of a second whenever it is read."""
+    times = itertools.count(100, 0.25)
+    monkeypatch.setattr(bench_engines, "perf_counter", lambda: next(times))
+
+
+def test_reading_is_timed(model, tmp_path, clock):
+    source = irrun.read_model(model)
+    assert bench_engines._measure_reading(source) == 0.25
+    model.unlink()
+    assert bench_engines._measure_reading(source) is None
+    assert bench_engines._measure_reading(irrun.read_model(write(tmp_path, chain("Relu")).read_bytes())) is None
+
+
+@pytest.mark.parametrize(("runs", "seconds", "count"), [(3, None, 3), (None, 0.75, 3), (2, 9.0, 2), (9, 0.0, 1)])
+def test_runs_end_after_their_number_or_time(runs, seconds, count, clock):
+    """The time is read at the start, before each run but the first, and at the end."""
+    block = run_block(lambda index: 0.5, 1, runs, seconds)
+    assert block.latencies == (0.5,) * count
+    assert block.seconds > 0
+
+
+def test_requests_run_once_by_default():
+    seen = []
+    run_each(seen.append, 1)
+    run_each(seen.append, 1, 2)
+    assert seen == [0, 0, 0]
