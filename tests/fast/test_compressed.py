@@ -346,8 +346,8 @@ def test_compiled_products_of_the_same_value_are_merged(tmp_path):
 
 
 @pytest.mark.parametrize("names", [("u8", "i4", "u4"), ("i8", "i8", "i8"), ("u4", "u4", "i4")])
-def test_products_of_single_rows_are_joined_with_other_kernels(tmp_path, names):
-    """Products of more rows run without the joined kernel, which is not a failure."""
+def test_products_of_few_rows_are_joined_with_other_kernels(tmp_path, names):
+    """Products of many rows run without the joined kernel, which is not a failure."""
     pytest.importorskip("llvmlite")
     x = o.parameter([1, -1, COLUMNS], F32, name="x")
     first, second, third = (make_weights(name, groups) for name, groups in zip(names, (GROUPS, 1, 2), strict=True))
@@ -359,7 +359,7 @@ def test_products_of_single_rows_are_joined_with_other_kernels(tmp_path, names):
     (joined,) = list_sequences(compiled).values()
     assert joined.count("MatMul") == 2  # two are merged
     request = compiled.create_infer_request()
-    for count in (1, 3, 1, 20, 1):
+    for count in (1, 3, 1, 20, 8, 9, 1):
         data = RNG.normal(size=(1, count, COLUMNS)).astype(F32)
         expected = run_single_instructions(compiled, [data])
         actual = run_with_threads(lambda data=data: np.stack(request.infer(data).to_tuple()))

@@ -1,6 +1,6 @@
-"""Products of single rows with compressed weights: one pass over the codes.
+"""Products of a few rows with compressed weights: one pass over the codes.
 
-Codes are converted to f32 in registers and multiplied by the row. Each group of columns is summed separately, and its
+Codes are converted to f32 in registers and multiplied by the rows. Each group of columns is summed separately, and its
 sum is corrected by the zero point and scaled. Reading the codes from memory limits the speed.
 """
 
@@ -43,7 +43,7 @@ F32 = np.dtype(np.float32)
 
 #: Number of weight rows that share the loaded elements of the data row.
 ROWS = 8
-#: Up to this many data rows, each row is multiplied separately.
+#: Up to this many data rows, each row is multiplied separately by codes in the cache.
 MAX_ROWS = 8
 #: Codes of a cache line.
 LINE_SIZE = 64
@@ -147,64 +147,85 @@ def compile_separation() -> Kernel:
 
 
 class RowProducts:
-    """Products of one row with several compressed weights, in one pass over their codes.
+    """Products of a few rows with several compressed weights.
 
-    Each part first prepares the row in the scratch memory of its thread, which takes less time than waiting.
+    Each part multiplies all rows by some rows of the weights, which stay in the cache meanwhile. It first prepares each
+    row in the scratch memory of its thread, which takes less time than waiting for another thread.
 
     Args:
         matrices: The weights, with the same number of columns.
 
     Attributes:
-        task: The task, for the addresses of the row and of the result. The products follow each other.
-        sums: The places of sums of the row in scratch memory, by the size of the summed groups.
+        sums: The places of sums of a row in scratch memory, by the size of the summed groups.
     """
 
     def __init__(self, matrices: Sequence[WeightAddresses]) -> None:
-        self._ends = list(itertools.accumulate(matrix.rows for matrix in matrices))
-        self._inner = inner = matrices[0].inner
+        self._matrices = matrices
+        self._inner = matrices[0].inner
+        self._total = sum(matrix.rows for matrix in matrices)
         self.sums: dict[int, Address] = {}
-        size = align_size(F32.itemsize * inner) if any(matrix.has_nibbles for matrix in matrices) else 0
-        parts = []
-        for weights, end in zip(matrices, self._ends, strict=True):
-            has_table = _has_table(weights)
-            if weights.variant[1] and not has_table and weights.size not in self.sums:
+        size = align_size(F32.itemsize * self._inner) if any(matrix.has_nibbles for matrix in matrices) else 0
+        for weights in matrices:
+            if _needs_sums(weights) and weights.size not in self.sums:
                 self.sums[weights.size] = SCRATCH.move(size)
-                size += align_size(F32.itemsize * get_lanes() * (inner // weights.size))
-            calls = self._prepare(weights, has_table)
-            codes, zero_points, scales = weights.pointers
-            data = SCRATCH if weights.has_nibbles else make_base(0)
-            result = make_base(1).move(F32.itemsize * (end - weights.rows))
-            pointers = (codes, data, self.sums.get(weights.size, 0), zero_points, scales, result)
-            integers = (inner, weights.size, *weights.strides)
+                size += align_size(F32.itemsize * get_lanes() * (self._inner // weights.size))
+        self._scratch_size = size
+        self._tasks: dict[int, Task] = {1: self._make_task(1)}
+
+    def get_task(self, count: int) -> Task:
+        """Return the task for the addresses of some rows and of the result, whose rows join those of all products."""
+        if count not in self._tasks:
+            self._tasks[count] = self._make_task(count)
+        return self._tasks[count]
+
+    def _make_task(self, count: int) -> Task:
+        parts = []
+        column = 0
+        for weights in self._matrices:
             width = get_width(weights.variant[0])
             line = width * LINE_SIZE
             step = next((n for n in (line, LINE_SIZE) if weights.size % n == 0), width * get_lanes())
-            kernel = compile_row(*weights.variant, step, has_table)
-            parts += [[*calls, Call(kernel, (*pointers, *part, *integers))] for part in _divide(weights.rows, inner)]
-        self.task = Task(parts, size)
+            kernel = compile_row(*weights.variant, step, _has_table(weights))
+            codes, zero_points, scales = weights.pointers
+            for part in _divide(weights.rows, self._inner):
+                calls = []
+                for row in range(count):
+                    source = make_base(0).move(F32.itemsize * row * self._inner)
+                    calls += self._prepare(weights, source)
+                    data = SCRATCH if weights.has_nibbles else source
+                    result = make_base(1).move(F32.itemsize * (row * self._total + column))
+                    pointers = (codes, data, self.sums.get(weights.size, 0), zero_points, scales, result)
+                    calls.append(Call(kernel, (*pointers, *part, self._inner, weights.size, *weights.strides)))
+                parts.append(calls)
+            column += weights.rows
+        return Task(parts, self._scratch_size)
 
-    def _prepare(self, weights: WeightAddresses, has_table: bool) -> list[Call]:
-        """Return the calls that prepare the row in scratch memory."""
+    def _prepare(self, weights: WeightAddresses, source: Address) -> list[Call]:
+        """Return the calls that prepare a row in scratch memory."""
         calls = []
         if weights.has_nibbles:
-            calls.append(Call(compile_separation(), (make_base(0), SCRATCH, self._inner)))
-        if weights.variant[1] and not has_table:
-            place = self.sums[weights.size]
-            calls.append(Call(compile_sums(), (make_base(0), place, self._inner, weights.size)))
+            calls.append(Call(compile_separation(), (source, SCRATCH, self._inner)))
+        if _needs_sums(weights):
+            calls.append(Call(compile_sums(), (source, self.sums[weights.size], self._inner, weights.size)))
         return calls
 
-    def __call__(self, row: Array) -> list[Array]:
-        """Compute `weights @ row` for all weights.
+    def __call__(self, rows: Array) -> list[Array]:
+        """Compute `rows @ weights.T` for all weights.
 
         Args:
-            row: f32, contiguous, shape [K].
+            rows: f32, contiguous, shape [M, K].
 
         Returns:
-            For each matrix, shape [N].
+            For each matrix, shape [M, N].
         """
-        result = np.empty(self._ends[-1], F32)
-        self.task.run(get_address(row), get_address(result))
-        return [result] if len(self._ends) == 1 else np.split(result, self._ends[:-1])
+        result = np.empty((len(rows), self._total), F32)
+        self.get_task(len(rows)).run(get_address(rows), get_address(result))
+        return np.split(result, list(itertools.accumulate(matrix.rows for matrix in self._matrices[:-1])), axis=1)
+
+
+def _needs_sums(weights: WeightAddresses) -> bool:
+    """Return whether products are corrected by sums of the row."""
+    return weights.variant[1] and not _has_table(weights)
 
 
 def _has_table(weights: WeightAddresses) -> bool:
@@ -237,7 +258,7 @@ class CompressedKernel(CompiledKernel):
         self._elements = sum(matrix.rows for matrix in self._matrices)
         if len(weights) > 1:
             self.output_sizes = [matrix.rows for matrix in self._matrices]
-        self._multiply_row, self._multiply_rows = RowProducts(self._matrices), TileProducts(self._matrices)
+        self._multiply_few, self._multiply_rows = RowProducts(self._matrices), TileProducts(self._matrices)
 
     @property
     def unpacked_codes(self) -> list[Array]:
@@ -251,25 +272,18 @@ class CompressedKernel(CompiledKernel):
         rows = make_contiguous(data).reshape(-1, self._inner)
         count = len(rows)
         check_allocation((count, self._elements), F32)
-        if count == 1:
-            results = self._multiply_row(rows[0])
-        elif count <= MAX_ROWS:
-            results = [np.empty((count, matrix.rows), F32) for matrix in self._matrices]
-            for i, row in enumerate(rows):
-                for result, values in zip(results, self._multiply_row(row), strict=True):
-                    result[i] = values
-        else:
-            results = self._multiply_rows(rows)
+        results = (self._multiply_few if count <= MAX_ROWS else self._multiply_rows)(rows)
         shaped = [r.reshape(*data.shape[:-1], m.rows) for r, m in zip(results, self._matrices, strict=True)]
         return shaped[0] if len(shaped) == 1 else tuple(shaped)
 
     def bind(self, layouts: Sequence[Layout]) -> Binding:
-        """Return the products of a single row.
+        """Return the products of a few rows.
 
         Raises:
-            NoKernelError: The data has several rows.
+            NoKernelError: The data is empty or has many rows.
         """
         shape = layouts[0].shape
-        if math.prod(shape) != self._inner or shape[-1] != self._inner:
-            raise NoKernelError("expected data of shape [..., 1, K]")
-        return Binding((*shape[:-1], self._elements), [self._multiply_row.task], (0, RESULT))
+        count = math.prod(shape[:-1])
+        if not 0 < count <= MAX_ROWS or shape[-1] != self._inner:
+            raise NoKernelError("expected a few rows of the length of the weights")
+        return Binding((*shape[:-1], self._elements), [self._multiply_few.get_task(count)], (0, RESULT))
