@@ -13,6 +13,7 @@ import onnx
 
 import irrun
 from export.test_layers import POOL, check, make, run_exported
+from irrun.conformance.cases import list_cases, load_generators
 from irrun.element_types import ElementType
 
 
@@ -320,6 +321,19 @@ def test_detections_of_few_classes(classes, kept, background, tmp_path):
         check(tmp_path, type, "opset9", data + own, [BOXES, scores], outputs=3, rtol=1e-4)
     padded = data + ' iou_threshold="0.4"'
     check(tmp_path, "MulticlassNmsIEInternal", "ie_internal_opset", padded, [BOXES, scores], outputs=3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("decreases", [False, True])
+@pytest.mark.parametrize("limits", [(-1, -1), (3, 4), (-1, 3), (20, 1), (-1, 50), (0, 2)], ids=str)
+def test_limits_of_detections(limits, decreases, tmp_path):
+    """The limits of an image and of a class; with `decrease_label_id`, a box belongs to its best class only."""
+    load_generators()
+    case = list_cases("DetectionOutput", 8)[0]
+    kept, best = limits
+    changes = {"keep_top_k": kept, "top_k": best, "decrease_label_id": decreases, "confidence_threshold": 0.1}
+    texts = {name: str(value).lower() for name, value in (case.attributes | changes).items() if name != "code_type"}
+    data = f'code_type="{case.attributes["code_type"]}" ' + " ".join(f'{name}="{x}"' for name, x in texts.items())
+    check(tmp_path, "DetectionOutput", "opset8", data, case.inputs, rtol=1e-4)
 
 
 WIDE = 'strides="1,1" pads_begin="2,2" pads_end="2,2" kernel="2,2" rounding_type="floor" auto_pad="explicit"'
