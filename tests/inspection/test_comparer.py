@@ -421,3 +421,21 @@ def test_layers_are_described():
     assert get_layer(integers, {"a": X.astype(np.int32)}).tolerance == 0
     assert get_layer(integers, {"a": X.astype(np.int32) + 1}).tolerance == 0
     assert get_layer(integers, {"a": X}).tolerance == 0
+
+
+def test_layers_between_compared_ones_are_named_by_the_nearest_before_them():
+    """Both inputs of the sum depend on a layer that the reference does not have."""
+    model = make_model(
+        Row("x", "Parameter", shapes=[X.shape]),
+        Row("a", "Sigmoid", ["x"]),
+        Row("b", "Relu", ["a"]),
+        Row("c", "Exp", ["a"]),
+        Row("d", "Add", ["b", "c"]),
+        Row("y", "Result", ["d"]),
+    )
+    a = 1 / (1 + np.exp(-X))
+    for reference, since in (({}, ("x",)), ({"a": a}, ("a",)), ({"c": np.exp(a)}, ("c", "x")), ({"b": a}, ("b", "x"))):
+        (cause,) = compare(model, {**reference, "d": a + np.exp(a) + 1}, X).causes
+        assert (cause.key, cause.since) == ("d", since)
+    (cause,) = compare(model, {"b": a, "c": np.exp(a), "d": a + np.exp(a) + 1}, X).causes
+    assert cause.since == ()

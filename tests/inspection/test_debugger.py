@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import math
+import pdb
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ import irrun
 import irrun.inspection
 from inspection.graphs import Row, make_model
 from irrun.inspection import Breakpoint
+from irrun.inspection.debugger import _LayerDebugger
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
 
@@ -310,3 +313,67 @@ def test_invalid_option_of_the_command_is_reported(model):
     result = run_command(model.path, "--input", "ones", "--break", "convolution")
     assert result.returncode == 2
     assert "no layer matches" in result.stderr
+
+
+def make_debugger(observer=None):
+    text = io.StringIO()
+    debugger = _LayerDebugger(observer, "(test) ", io.StringIO(), text)
+    debugger.curframe = None
+    return debugger, text
+
+
+@pytest.mark.parametrize("name", ["user_call", "user_line", "user_return", "user_exception"])
+def test_kernels_are_entered_at_their_own_function(name, monkeypatch):
+    """What their decorators do is skipped."""
+    stops = []
+    monkeypatch.setattr(pdb.Pdb, name, lambda debugger, *arguments: stops.append(arguments))
+    debugger, _ = make_debugger()
+    frame, kernel = sys._getframe(), make_debugger.__code__
+    arguments = (frame,) if name == "user_line" else (frame, None)
+    debugger.target = kernel
+    getattr(debugger, name)(*arguments)
+    assert stops == []
+    assert debugger.target is kernel
+    debugger.target = frame.f_code
+    getattr(debugger, name)(*arguments)
+    assert stops == ([arguments] if name == "user_line" else [])
+    assert (debugger.target is None) == (name == "user_line")
+    debugger.target = None
+    getattr(debugger, name)(*arguments)
+    assert stops[-1] == arguments
+
+
+def test_commands_for_layers_go_on_with_the_prompt_in_a_kernel():
+    debugger, text = make_debugger()
+    assert debugger.do_nextlayer("") is False
+    assert debugger.do_kernel("") is False
+    assert debugger.do_variables("") is False
+    assert "the debugger is in a kernel; continue or quit first" in text.getvalue()
+    assert "the debugger is not at a layer" in text.getvalue()
+
+
+def test_kernel_is_entered_at_a_layer_only(monkeypatch):
+    observer = SimpleNamespace(stop_at_next_layer=lambda: called.append("next"))
+    called = []
+    debugger, text = make_debugger(observer)
+    monkeypatch.setattr(debugger, "set_continue", lambda: called.append("continue"))
+    assert debugger.do_kernel("") is False
+    assert "the debugger is not at a layer" in text.getvalue()
+
+    def stop(step_kernel):
+        debugger.curframe = sys._getframe()
+        return debugger.do_kernel("")
+
+    results = iter([None, [np.float32([1, 2])]])
+
+    def step():
+        called.append("kernel")
+        return next(results)
+
+    assert stop(step) is False
+    assert "the kernel returned" not in text.getvalue()
+    assert stop(step) is False
+    assert "the kernel returned" in text.getvalue()
+    assert called == ["kernel", "kernel"]
+    assert debugger.do_nextlayer("") is True
+    assert called[-2:] == ["next", "continue"]
