@@ -15,7 +15,7 @@ from ir_text import layer, net, port, write
 
 import irrun
 from irrun.element_types import ElementType
-from irrun.limits import MemoryLimitError
+from irrun.limits import LARGE_PART, MemoryBudget, MemoryLimitError
 from irrun.runtime.lowering import lower
 from irrun.runtime.memory import (
     GROWTH,
@@ -27,6 +27,7 @@ from irrun.runtime.memory import (
     _get_width,
     _make_guard,
     _round_growth,
+    create_guard,
     estimate_allocations,
 )
 
@@ -214,3 +215,35 @@ def test_fast_sequences_project_their_largest_input_at_once(is_fast, is_known, t
     assert size == 0
     if is_fast:
         assert scratch == (PROJECTION_COPIES * 4 * 50 * 3 * 4 if is_known else 0)
+
+
+@pytest.mark.parametrize(
+    ("type", "data", "constant", "limit", "has_guard"),
+    [
+        ("Add", 'auto_broadcast="numpy"', None, None, True),  # of two variable inputs
+        ("Add", 'auto_broadcast="numpy"', (), None, False),
+        ("Add", 'auto_broadcast="numpy"', (1, 1), None, False),
+        ("Add", 'auto_broadcast="numpy"', (2, 1), None, True),
+        ("Add", 'auto_broadcast="numpy"', (0,), None, False),
+        ("MatMul", 'transpose_a="false" transpose_b="false"', (3, 4), None, True),
+        ("Concat", 'axis="0"', (2, 3), None, False),  # no larger than its inputs together
+        ("Concat", 'axis="0"', (2, 3), 24, False),
+        ("Concat", 'axis="0"', (2, 3), 23, True),  # a large constant
+    ],
+)
+def test_instructions_that_may_enlarge_their_inputs_have_guards(type, data, constant, limit, has_guard, tmp_path):
+    shapes = [(2, 3), (2, 3) if constant is None else constant]
+    layers = [
+        layer(i, "Parameter", data=f'shape="{",".join(map(str, s))}" element_type="f32"', outputs=[port(0, s)])
+        for i, s in enumerate(shapes)
+    ]
+    size = math.prod(shapes[1])
+    if constant is not None:
+        place = f'shape="{",".join(map(str, constant))}" element_type="f32" offset="0" size="{4 * size}"'
+        layers[1] = layer(1, "Const", data=place, outputs=[port(0, constant, "FP32")])
+    layers.append(layer(2, type, "opset1", data, [port(0), port(1)], [port(2)]))
+    layers.append(layer(3, "Result", inputs=[port(0)]))
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]), np.ones(size, np.float32))
+    program = lower(irrun.read_model(path))
+    memory = MemoryBudget(None if limit is None else limit * LARGE_PART)
+    assert (create_guard(program, program.instructions[0], memory) is not None) == has_guard

@@ -12,6 +12,8 @@ import pytest
 import irrun
 from irrun.conformance.faults import accept_fault
 from irrun.inspection.recording import record
+from irrun.runtime.lowering import lower
+from irrun.runtime.passes.precision import change_precision
 
 ov = pytest.importorskip("openvino")
 o = pytest.importorskip("openvino.opset13")
@@ -326,3 +328,13 @@ def test_promoted_integers_stay_integers(tmp_path):
         np.testing.assert_allclose(second, inputs[0].astype(F32) / 3, rtol=2**-10)
         np.testing.assert_array_equal(third, inputs[1])
         assert (first.dtype, second.dtype, third.dtype) == (np.int64, F16, F16)
+
+
+@pytest.mark.parametrize(("size", "count"), [(1 << 15, 0), ((1 << 15) + 1, 1)])
+def test_small_constants_are_converted_before_constants_are_folded(size, count, tmp_path):
+    x = o.parameter([size], F16)
+    path = save(tmp_path, [o.add(x, o.constant(np.ones(size, F16)))], [x])
+    program = lower(irrun.read_model(path))
+    change_precision(program, "f32")
+    converted = [i for i in program.instructions if i.operation.converts and i.inputs[0] in program.constant_layers]
+    assert len(converted) == count
