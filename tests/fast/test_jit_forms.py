@@ -20,6 +20,7 @@ from irrun.fast.compressed import CompressedWeights
 from irrun.fast.errors import NoKernelError
 from irrun.fast.interpolate import Interpolation
 from irrun.fast.jit import (
+    bindings,
     compiler,
     convolution_plan,
     depthwise,
@@ -32,16 +33,17 @@ from irrun.fast.jit import (
     quantized_convolution,
     quantized_depthwise,
     quantized_kernels,
+    tasks,
 )
 from irrun.fast.jit.bindings import make_layout
-from irrun.fast.jit.code import Function
+from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compressed import CompressedKernel, RowProducts
 from irrun.fast.jit.compressed_codes import WeightAddresses, supports
 from irrun.fast.jit.convolution_plan import Geometry, Plan
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.kernels import ExpressionKernel, SoftmaxKernel
 from irrun.fast.jit.reductions import compile_softmax
-from irrun.fast.jit.team_code import make_team_code
+from irrun.fast.jit.team_code import ACTIVE, make_team_code
 from irrun.fast.jit.transposition import is_transposed, make_transposition
 from irrun.fast.specialization import CallSite
 
@@ -521,6 +523,28 @@ def test_only_strided_operands_are_gathered(monkeypatch, kinds, gathers):
 # Instructions
 
 
+@pytest.mark.parametrize(("type_", "size"), [("float", 4), ("<4 x float>", 4), ("i64", 8), ("<4 x i16>", 2), ("i8", 1)])
+def test_elements_are_aligned_unless_stated_otherwise(type_, size):
+    f = Function("load", [("p", "ptr")], 4)
+    f.load(f.parameters["p"], type_)
+    f.load(f.parameters["p"], type_, is_aligned=False)
+    assert re.findall(rf"load {re.escape(type_)}, ptr %p, align (\d)", f.get_text()) == [str(size), "1"]
+
+
+def test_gathered_elements_are_aligned_unless_stated_otherwise():
+    f = Function("gather", [("p", "ptr")], 4)
+    offsets, mask = Value(f, "<4 x i64>", "zeroinitializer"), Value(f, "<4 x i1>", "zeroinitializer")
+    f.gather(f.parameters["p"], offsets, mask)
+    f.gather(f.parameters["p"], offsets, mask, is_aligned=False)
+    assert re.findall(r"i32 (\d), <4 x i1> zeroinitializer", f.get_text()) == ["4", "1"]
+
+
+def test_tasks_need_no_memory_of_their_own():
+    task = tasks.Task([[tasks.Call(compiler.Kernel(0, ()), ())]])
+    assert task.scratch_size == 0
+    assert bindings.Binding((3,), [task], (0,)).buffer_size == 0
+
+
 def test_cache_lines_are_prefetched_into_the_second_level_to_be_read():
     f = Function("prefetch", [("p", "ptr")], 4)
     f.prefetch(f.parameters["p"])
@@ -718,3 +742,16 @@ def test_parts_of_jobs_are_numbered_from_0():
     starts = re.findall(r"phi i64 \[ ([^,]+),", make_team_code(compiler.get_triple()))
     assert starts
     assert all(start == "0" or start.startswith("%") for start in starts)
+
+
+def test_jobs_count_the_helpers_that_read_them():
+    """The owner of a job waits until no helper reads it."""
+    text = make_team_code(compiler.get_triple())
+    places = dict(
+        re.findall(r"(%v\d+) = getelementptr inbounds i64, ptr %state, i64 (\d+)", text[text.index("@serve(") :])
+    )
+    changes = re.findall(r"atomicrmw add ptr (%v\d+), i64 (-?\d+)", text[text.index("@serve(") :])
+    assert [(places[pointer], number) for pointer, number in changes if places.get(pointer) == str(ACTIVE)] == [
+        (str(ACTIVE), "1"),
+        (str(ACTIVE), "-1"),
+    ]

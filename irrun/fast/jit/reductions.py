@@ -206,7 +206,7 @@ def standardize_row(
 
 
 @cache_kernel
-def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool, is_centered: bool = True) -> Kernel:
+def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool, is_centered: bool) -> Kernel:
     """Return the kernel that subtracts the mean of rows, divides by the deviation and computes an expression.
 
     Without the subtraction, rows are divided by their root mean square.
