@@ -18,6 +18,7 @@ from openvino import opset13 as ops
 
 import irrun
 from export.test_layers import run_exported
+from irrun.runtime.shape_inference import GraphInference
 
 X = np.arange(1, 25, dtype=np.float32).reshape(2, 6, 2)
 
@@ -95,6 +96,14 @@ def test_ranks_of_slices(axis, tmp_path):
     check(
         ov.Model([iterator.get_concatenated_slices(body.results[0].output(0), 0, 1, 1, -1, 0)], [x], "m"), tmp_path, X
     )
+
+
+@pytest.mark.parametrize("stacks", [None, (0, 1, 1, -1, 1)])
+def test_bodies_whose_shapes_are_not_inferred(stacks, tmp_path, monkeypatch):
+    """Their shapes follow from those of the slices."""
+    model = make_iterator((0, 1, 1, -1, 1), stacks)
+    monkeypatch.setattr(GraphInference, "keep_body", lambda *_: None)
+    check(model, tmp_path, X)
 
 
 def test_slices_of_dynamic_lengths(tmp_path):

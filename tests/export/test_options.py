@@ -243,6 +243,16 @@ def test_features_that_are_not_rotated(count, rank, tmp_path):
     check(tmp_path, "RoPE", "ie_internal_opset", data, values, rtol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(1, 3), (1, 1, 3, 1)])
+def test_positions_of_rotated_features(shape, tmp_path):
+    data = 'rotary_ndims="4" is_interleaved="false" is_chatglm="false" is_qwen="true" support_2d_rope="false"'
+    data += ' slice_start="0" slice_stop="8" head_cnt="2" head_size="4" gather_position_arg_id="3"'
+    data += ' input_trans0213="false" output_trans0213="false"'
+    positions = np.array([4, 1, 2], np.int32).reshape(shape)
+    values = [make(1, 3, 8), make(1, 6, 1, 4, seed=1), make(1, 6, 1, 4, seed=2), positions]
+    check(tmp_path, "RoPE", "ie_internal_opset", data, values, rtol=1e-4)
+
+
 @pytest.mark.parametrize("angles", [2, 4])
 def test_angles_of_halves(angles, tmp_path):
     """The second half of the features has angles of its own, unless there are only as many as half of them."""
