@@ -11,6 +11,7 @@ import irrun
 from irrun.ir.editor import GraphEditor
 from irrun.runtime.fixed_shapes.relaxation import Relaxation
 from irrun.runtime.fixed_shapes.slices import crop_image_size
+from irrun.runtime.fixed_shapes.states import broadcast_states
 from irrun.runtime.shape_inference import GraphInference
 from irrun.shapes import PartialShape
 
@@ -188,3 +189,38 @@ def test_other_sizes_of_images_stay(change, shape, tmp_path):
     relaxation, concat = make_image_sizes(tmp_path, change, shape)
     assert all(layer.type != "StridedSlice" for layer in relaxation.editor.graph.layers)
     assert concat.type == "Concat"
+
+
+@pytest.mark.parametrize(
+    ("batch", "hidden", "types"),
+    [
+        (1, lambda state: state, ["Broadcast", "Broadcast"]),
+        (1, o.exp, ["Exp", "Broadcast"]),
+        (2, lambda state: state, ["Constant", "Constant"]),
+    ],
+    ids=["one", "computed", "two"],
+)
+def test_constant_states_of_one_batch_get_the_batch_of_the_data(batch, hidden, types, tmp_path):
+    def constant(*shape):
+        return o.constant(np.ones(shape, np.float32))
+
+    x = o.parameter([batch, 3], np.float32)
+    states = hidden(constant(batch, 4)), constant(batch, 4)
+    cell = o.lstm_cell(x, *states, constant(16, 3), constant(16, 4), constant(16), 4)
+    ov.serialize(ov.Model([o.result(cell.output(0))], [x], "m"), tmp_path / "m.xml")
+    graph = irrun.read_model(tmp_path / "m.xml").graph
+    relaxation = Relaxation(GraphEditor(graph), GraphInference(graph, {}))
+    (layer,) = graph.find_layers("LSTMCell")
+    broadcast_states(relaxation, layer)
+    layer = relaxation.editor.get_layer(layer.id)
+    producers = [relaxation.editor.get_producer(layer, i) for i in (1, 2)]
+    assert [producer.type for producer in producers] == types
+    for producer in producers:
+        if producer.type == "Broadcast":
+            assert producer.outputs[0].shape == PartialShape([1, 4])
+            target = relaxation.editor.get_producer(producer, 1)
+            assert relaxation.get_constant(target, 1) == [4]
+            gather = relaxation.editor.get_producer(target, 0)
+            assert relaxation.get_constant(gather, 1) == [0]
+            sizes = relaxation.editor.get_producer(gather, 0)
+            assert relaxation.editor.get_producer(sizes, 0).is_input
