@@ -39,10 +39,12 @@ def _attend_by_blocks(site: CallSite) -> SpecializedKernel:
             mask = mask_constant if mask_constant is not None else next(remaining)
         if has_scale:
             scale = scale_constant if scale_constant is not None else next(remaining)
-        if not _is_supported(query, key, value, None if is_causal else mask) or (scale is not None and scale.size != 1):
+        repeated = [_repeat_heads(x, query.shape[:-2]) for x in (key, value)]
+        used_mask = None if is_causal else mask
+        if not _is_supported(query, *repeated, used_mask) or (scale is not None and scale.size != 1):
             return call_plain(query, key, value, *others)
         factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale.item()
-        return attend(query, key, value, None if is_causal else mask, factor, is_causal)
+        return attend(query, *repeated, used_mask, factor, is_causal)
 
     return compute
 
@@ -65,6 +67,15 @@ def specialize_attention(site: CallSite) -> SpecializedKernel | None:
     site.set_choice(choice)
     kernel: SpecializedKernel | None = choice.entry.create(site)
     return kernel
+
+
+def _repeat_heads(x: Array, lead: tuple[int, ...]) -> Array:
+    """Return a view of keys or values in which dimensions of size 1 are repeated for all heads of queries.
+
+    Other shapes stay as they are.
+    """
+    matches = x.ndim == len(lead) + 2 and all(a in (1, b) for a, b in zip(x.shape[:-2], lead, strict=True))
+    return np.broadcast_to(x, (*lead, *x.shape[-2:])) if matches else x
 
 
 def _is_supported(query: Array, key: Array, value: Array, mask: Array | None) -> bool:

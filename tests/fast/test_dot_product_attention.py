@@ -61,6 +61,27 @@ def test_rows_without_positions_are_nan_and_bad_shapes_are_refused():
     check(NAME, [query[:, :0], key, value], compare=compare)
 
 
+@pytest.mark.parametrize(
+    ("keys", "values"),
+    [((2, 1), (2, 1)), ((1, 1), (1, 1)), ((1, 3), (2, 1)), ((1, 3), (2, 3)), ((2, 3), (1, 1))],
+    ids=str,
+)
+def test_heads_of_queries_share_keys_and_values(keys, values, monkeypatch):
+    query, key, value = make_floats((2, 3, 5, 8), 1), make_floats((*keys, 7, 8), 2), make_floats((*values, 7, 6), 3)
+    shapes = []
+
+    def record(*arguments):
+        shapes.append([x.shape for x in arguments[:3]])
+        result = attend(*arguments)
+        np.testing.assert_array_equal(result, attend(*map(np.ascontiguousarray, arguments[:3]), *arguments[3:]))
+        return result
+
+    monkeypatch.setattr(dot_product_attention, "attend", record)
+    check(NAME, [query, key, value], compare=compare)
+    check(NAME, [query, key, value, make_floats((1, 1, 5, 7))], compare=compare)
+    assert shapes[0] == shapes[-1] == [(2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 6)]
+
+
 def test_masks_of_one_element_are_supported(monkeypatch):
     query, key, value = (make_floats((2, 5, 4), n) for n in range(3))
     masks = []
