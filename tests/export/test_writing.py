@@ -16,7 +16,7 @@ from irrun.export import writing
 from irrun.export.graph import Graph, constant, get_graph, op, ops
 from irrun.shapes import PartialShape
 
-F32, I64 = ELEMENT_TYPES["f32"], ELEMENT_TYPES["i64"]
+F32 = ELEMENT_TYPES["f32"]
 
 
 @pytest.fixture(autouse=True)

@@ -90,7 +90,7 @@ def transform_filters(filters: Array, size: int) -> Array:
     for start, width in divide_columns(c_out):
         count = min(width, c_out - start)
         panels = result[:, start * c_in : (start + width) * c_in].reshape(len(both), c_in, width)
-        step = max(1, BLOCK_FILTERS // width)
+        step = BLOCK_FILTERS // width
         for first in range(0, c_in, step):
             block = filters[start : start + count, first : first + step].transpose(2, 3, 1, 0)
             taps = block.astype(np.float64, order="C").reshape(9, -1)
