@@ -345,3 +345,12 @@ def test_work_includes_the_search_for_dependencies(work, remaining, tmp_path, mo
     monkeypatch.setattr("irrun.runtime.passes.constant_folding.WORK_PER_VISIT", work)
     node = o.exp(o.exp(ov.op.Constant(np.ones(4, np.float32))))
     assert list_remaining(tmp_path, node) == remaining
+
+
+@pytest.mark.parametrize(("work", "count"), [(12_000, 3), (14_000, 0)])
+def test_every_instruction_takes_work(work, count, tmp_path, monkeypatch):
+    """At least 4096 bytes each, so that many small ones are limited too."""
+    monkeypatch.setattr("irrun.runtime.passes.constant_folding.BASE_WORK", work)
+    monkeypatch.setattr("irrun.runtime.passes.constant_folding.WORK_PER_BYTE", 0)
+    values = [operation(ov.op.Constant(np.ones(4, np.float32))) for operation in (o.exp, o.sin)]
+    assert len(list_remaining(tmp_path, o.concat(values, 0))) == count
