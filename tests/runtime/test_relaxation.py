@@ -10,7 +10,7 @@ from openvino_modules import import_builder
 import irrun
 from irrun.ir.editor import GraphEditor
 from irrun.runtime.fixed_shapes.relaxation import Relaxation
-from irrun.runtime.fixed_shapes.slices import crop_image_size
+from irrun.runtime.fixed_shapes.slices import _get_squeezed_axes, crop_image_size
 from irrun.runtime.fixed_shapes.states import broadcast_states
 from irrun.runtime.shape_inference import GraphInference
 from irrun.shapes import PartialShape
@@ -224,3 +224,26 @@ def test_constant_states_of_one_batch_get_the_batch_of_the_data(batch, hidden, t
             assert relaxation.get_constant(gather, 1) == [0]
             sizes = relaxation.editor.get_producer(gather, 0)
             assert relaxation.editor.get_producer(sizes, 0).is_input
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "expected"),
+    [
+        ([1, 3, 1], [0], [0]),
+        ([1, 3, 1], [-1, 0], [0, 2]),
+        ([1, 3, 1], [2, -1], [2]),
+        ([1, 3, 1], [], None),
+        ([1, 3, 1], None, None),  # computed
+        (None, [0], None),
+    ],
+    ids=str,
+)
+def test_squeezed_axes_are_constant_and_of_a_known_rank(shape, axes, expected, tmp_path):
+    x = o.parameter(ov.PartialShape.dynamic() if shape is None else shape, np.float32)
+    numbers = o.parameter([1], np.int64)
+    squeeze = o.squeeze(x, numbers if axes is None else o.constant(np.array(axes, np.int64)))
+    ov.serialize(ov.Model([o.result(squeeze)], [x, numbers], "m"), tmp_path / "m.xml")
+    graph = irrun.read_model(tmp_path / "m.xml").graph
+    relaxation = Relaxation(GraphEditor(graph), GraphInference(graph, {}))
+    (layer,) = graph.find_layers("Squeeze")
+    assert _get_squeezed_axes(relaxation, layer) == expected
