@@ -353,8 +353,8 @@ def test_commands_for_layers_go_on_with_the_prompt_in_a_kernel():
 
 
 def test_kernel_is_entered_at_a_layer_only(monkeypatch):
+    called: list[str] = []
     observer = SimpleNamespace(stop_at_next_layer=lambda: called.append("next"))
-    called = []
     debugger, text = make_debugger(observer)
     monkeypatch.setattr(debugger, "set_continue", lambda: called.append("continue"))
     assert debugger.do_kernel("") is False

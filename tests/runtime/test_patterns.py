@@ -155,7 +155,8 @@ def test_views_know_constants_shapes_and_types(program):
     view = View(program)
     assert view.get_constant(slot).tolist() == [[1], [1]]
     assert view.get_constant(plain) is None  # a value before the first instruction, which is no constant
-    assert (view.get_shape(slot), view.get_dtype(slot)) == ((2, 1), np.int32)
+    assert view.get_shape(slot) == (2, 1)
+    assert view.get_dtype(slot) == np.int32
     assert (view.get_shape(plain), view.get_dtype(plain), view.get_static_shape(plain)) == (None, None, None)
     value = program.instructions[0].outputs[0]
     assert (view.get_shape(value), view.get_static_shape(value), view.is_f32(value)) == ((2, 3), (2, 3), True)
