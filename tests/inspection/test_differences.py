@@ -151,13 +151,16 @@ def test_inputs_that_are_not_connected():
 
 
 def test_bodies_that_the_other_model_does_not_have():
-    def build(*tags):
+    def build(*tags, inputs=("x",)):
         body = Body(make_graph(Row("p", "Parameter", shapes=[(2, 3)]), Row("q", "Result", ["p"])))
-        return make(Row("if", "If", ["x"], version="opset8", bodies=dict.fromkeys(tags, body)))
+        return make(Row("if", "If", inputs, version="opset8", bodies=dict.fromkeys(tags, body)))
 
     model, other = build("then_body", "else_body"), build("then_body")
     assert list_differences(model, other) == {"if": ["else_body does not exist in the other model"]}
     assert list_differences(other, model) == {}
+    model = build("then_body", "else_body", inputs=("x", "z"))
+    texts = ["inputs 0 and 1 are exchanged", "else_body does not exist in the other model"]
+    assert list_differences(model, build("then_body", inputs=("z", "x"))) == {"if": texts}
 
 
 def test_attributes_that_cannot_be_read_are_compared_as_texts():
