@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -13,13 +11,10 @@ import onnx
 
 import irrun
 from irrun.element_types import ELEMENT_TYPES
-from irrun.export import exporter
 from irrun.export.graph import Graph, cast, constant, get_graph, has_type, op, ops
 from irrun.export.rules import class_suppression, conversion, helpers, quantization, signals, state_spaces
 from irrun.export.site import RULES, NotConstantError, Site, exports
 from irrun.ir.graph import Layer
-from irrun.ops import shape_rules
-from irrun.ops._support import registry
 from irrun.shapes import PartialShape
 
 F32, I64 = ELEMENT_TYPES["f32"], ELEMENT_TYPES["i64"]
@@ -400,17 +395,6 @@ def test_values_that_rules_refuse(call, message, monkeypatch):
     monkeypatch.setattr(signals, "LIMIT", 3)
     with pytest.raises(irrun.UnsupportedError, match=message):
         call()
-
-
-def test_layers_with_omitted_inputs_are_computed_if_the_result_is_small():
-    operation = registry.find("EmbeddingBagOffsetsSum", "opset3")
-    table, indices, offsets = constant(np.float32([[1, 2], [3, 4]])), constant([0, 1, 1]), constant([0, 1])
-    inputs = [table, indices, offsets, None, constant(np.float32([1, 1, 2]))]
-    layer = SimpleNamespace(outputs=[SimpleNamespace(element_type=F32)])
-    known = shape_rules.Value(PartialShape([2, 2]))
-    (result,) = exporter._fold(operation, {}, inputs, [known], layer)
-    assert result.read().tolist() == [[1, 2], [9, 12]]
-    assert exporter._fold(operation, {}, inputs, [None], layer) is None
 
 
 def test_values_that_rules_accept(monkeypatch):

@@ -390,6 +390,21 @@ def test_types_of_tables(dtype, tmp_path):
     check(tmp_path, "EmbeddingBagOffsetsSum", "opset3", "", [table, *offsets], constants=[1, 2, 3])
 
 
+@pytest.mark.parametrize("default", [-1, 0, 2])
+def test_rows_of_empty_segments(default, tmp_path):
+    values = [make(4, 3), integers(1, 3, 3), integers(0, 2, 2), number(4), number(default)]
+    check(tmp_path, "EmbeddingSegmentsSum", "opset3", "", values, constants=[1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(("length", "expected"), [(9, ["ConvTranspose"]), (8, ["ConvTranspose"]),
+                                                  (10, ["ConvTranspose", "Pad"])])  # fmt: skip
+def test_sizes_of_transposed_convolutions(length, expected, tmp_path):
+    """Rows after the last window are zero."""
+    data = 'strides="2,2" pads_begin="0,0" pads_end="0,0" dilations="1,1" auto_pad="explicit"'
+    values = [make(1, 3, 4, 4), make(3, 2, 3, 3), integers(length, length)]
+    assert check(tmp_path, "ConvolutionBackpropData", "opset1", data, values, constants=[2], rtol=1e-4) == expected
+
+
 @pytest.mark.parametrize("kind", ["f8e4m3", "f8e5m2", "u4", "i4", "f16", "boolean"])
 @pytest.mark.parametrize("dtype", ["f4", "i4"])
 def test_types_of_conversions(dtype, kind, tmp_path):

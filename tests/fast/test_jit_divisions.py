@@ -19,6 +19,7 @@ from irrun.fast.jit import (
     convolution_tiles,
     interpolation,
     products,
+    quantized_kernels,
     quantized_products,
     winograd,
 )
@@ -35,7 +36,7 @@ from irrun.fast.jit.means import MeanKernel
 from irrun.fast.jit.nests import Copy, StridedLayout, make_nest
 from irrun.fast.jit.pooling import MaxPoolKernel
 from irrun.fast.jit.product_kernels import VariableProductKernel
-from irrun.fast.jit.quantized_kernels import EncodingKernel, RowEncodingKernel
+from irrun.fast.jit.quantized_kernels import EncodingKernel, QuantizedProductKernel, RowEncodingKernel
 from irrun.fast.jit.rotary import RotaryKernel
 from irrun.fast.jit.sequence_plans import Block, place_blocks
 from irrun.fast.jit.tasks import align_size
@@ -389,6 +390,27 @@ def test_rows_are_divided_if_there_are_too_few_tiles_of_channels(channels, count
     geometry = Geometry((40, 40), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1))
     plan = convolution_plan.Plan(geometry, 128 if channels == 8 else 16, channels, 1)
     assert (plan.part_count, len(plan.blocks)) == (16, count)
+
+
+def test_sections_share_rows_that_are_small(monkeypatch):
+    geometry = Geometry((40, 40), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1))
+    plan = convolution_plan.Plan(geometry, 16, 64, 1)
+    size = plan.panel_size * len(plan.blocks)
+    for limit, is_shared in ((size, True), (size - 1, False)):
+        monkeypatch.setattr(convolution_plan, "MAX_SHARED_SIZE", limit)
+        plan = convolution_plan.Plan(geometry, 16, 64, 1)
+        assert plan.is_shared == (len(plan.sections) > 1) == is_shared
+
+
+def test_sums_of_quantized_products_are_limited(monkeypatch):
+    monkeypatch.setattr(quantized_kernels, "MAX_PRODUCTS", 28)
+    for inner, is_supported in ((28, True), (24, True), (32, False), (26, False)):
+        arguments = (np.ones((4, inner), np.int8), np.ones(4), 2, FORMAT, (), [], False)
+        if is_supported:
+            QuantizedProductKernel(*arguments)
+        else:
+            with pytest.raises(NoKernelError, match="expected rows of a multiple of 4 with one scale"):
+                QuantizedProductKernel(*arguments)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import irrun.generation
 from irrun.generation import pipeline
 from irrun.generation.pipeline import GeneratedText
 from irrun.generation.tokenization import TokenizerOptions
@@ -315,8 +316,8 @@ def test_end_tokens_do_not_end_shorter_texts(least, reason, monkeypatch):
     model = object.__new__(LanguageModel)
     model._compiled, model._kept = None, None
     options = {"min_new_tokens": least, "max_new_tokens": 5, "stop_token_ids": {2}}
-    config = pipeline.GenerationConfig(**options)
-    drawn = pipeline.GenerationConfig(**options, num_return_sequences=2, do_sample=True, top_k=1)
+    config = irrun.generation.GenerationConfig(**options)
+    drawn = irrun.generation.GenerationConfig(**options, num_return_sequences=2, do_sample=True, top_k=1)
     expected = [2] * min(least, 5) if least else [0] * 5
     result = model.generate([7], config, False, None, False)
     results = model.draw([7], drawn, False)
