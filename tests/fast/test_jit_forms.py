@@ -755,3 +755,19 @@ def test_jobs_count_the_helpers_that_read_them():
         (str(ACTIVE), "1"),
         (str(ACTIVE), "-1"),
     ]
+
+
+@pytest.mark.parametrize("is_valid", [True, False])
+def test_modules_are_verified_once(is_valid, monkeypatch):
+    """The answer is kept in the cache."""
+    compiled = []
+
+    def compile_text(text):
+        compiled.append(text)
+        if not is_valid:
+            raise RuntimeError
+
+    monkeypatch.setattr(compiler._get_compiler(), "compile", compile_text)
+    text = f"define void @verified_{is_valid}() {{\n ret void\n}}\n"
+    assert [compiler.verify_text(text) for _ in range(2)] == [is_valid] * 2
+    assert compiled == [text]
