@@ -93,6 +93,17 @@ def test_counters_of_openvino_have_their_own_table(capsys):
     assert any(line.startswith("LSTMSequence ") and "ref_any_f32" in line for line in out.splitlines())
 
 
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_layers_worth_making_faster_are_listed_last(count, capsys, monkeypatch):
+    candidates = [("conv", "half of the time"), ("a\nb", "a tenth")][:count]
+    monkeypatch.setattr("irrun.inspection.profile_table.describe_candidates", lambda profile: candidates)
+    _, out, _ = call(capsys, *RUN)
+    expected = ["", "worth making faster:", "  conv: half of the time", "  a b: a tenth"][: count + 2 if count else 0]
+    assert ("worth making faster" in out) == bool(count)
+    if count:
+        assert out.splitlines()[-count - 2 :] == expected
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
