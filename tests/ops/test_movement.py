@@ -870,6 +870,21 @@ class TestUnique:
         assert unique_10(np.array([2, -3, 2]).astype(ml_dtypes.int4))[0].astype(int).tolist() == [-3, 2]
         assert unique_10(np.array([2, -3, 2]).astype(ml_dtypes.bfloat16))[0].astype(int).tolist() == [-3, 2]
 
+    @pytest.mark.parametrize("length", [256, 257, 1000, 70000])
+    def test_long_slices_are_compared_from_their_first_element_on(self, length):
+        rng = np.random.default_rng(length)
+        slices = rng.integers(0, 2, (1, length)).repeat(7, axis=0)
+        for row in range(5):  # others are equal to the first
+            slices[row, rng.integers(0, length, 3)] ^= 1
+        slices = slices[[5, 3, 0, 6, 1, 2, 0, 4]]
+        values, first, inverse, counts = unique_10(slices.T, i64(1))
+        expected = sorted(set(map(tuple, slices.tolist())))
+        assert values.T.tolist() == list(map(list, expected))
+        assert slices[first].tolist() == values.T.tolist()
+        assert values.T[inverse].tolist() == slices.tolist()
+        assert all(row not in slices[:n].tolist() for n, row in zip(first, slices[first].tolist(), strict=True))
+        assert counts.tolist() == np.bincount(inverse).tolist()
+
     def test_empty_data_has_no_unique_elements(self):
         assert [x.shape for x in unique_10(np.zeros((0, 2)))] == [(0,)] * 4
         assert [x.shape for x in unique_10(np.zeros((0, 2)), np.array(0))] == [(0, 2), (0,), (0,), (0,)]

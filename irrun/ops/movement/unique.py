@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.deadlines import within_time
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.ops._support.axes import read_axis
 from irrun.ops._support.numerics import Array, upcast_for_accumulation
 from irrun.ops._support.registry import op
 
 __all__ = ["unique_10"]
+
+#: Columns that are sorted together. For each of them, np.lexsort allocates kilobytes.
+MAX_COLUMNS = 256
 
 
 @op(
@@ -57,7 +61,7 @@ def unique_10(
     else:
         rows = np.moveaxis(_rank_elements(data), unique_axis, 0)
         rows = rows.reshape(rows.shape[0], int(np.prod(rows.shape[1:], dtype=np.int64)))
-        first, inverse, counts = _find_unique(rows)
+        first, inverse, counts = _find_unique(_join_columns(rows))
     if not sorted:
         order = np.argsort(first, kind="stable")
         position = np.empty_like(order)
@@ -77,6 +81,14 @@ def _rank_elements(data: Array) -> Array:
     """Return an integer for each element, in the order of the elements and equal for equal elements."""
     _, ranks = np.unique(_to_comparable(data).reshape(-1), return_inverse=True, equal_nan=False)
     return np.reshape(ranks, data.shape)
+
+
+def _join_columns(rows: Array) -> Array:
+    """Return rows of few integers in the same order, equal for equal rows: ranks of parts of the rows."""
+    while rows.shape[1] > MAX_COLUMNS:
+        starts = within_time(range(0, rows.shape[1], MAX_COLUMNS))
+        rows = np.stack([_find_unique(rows[:, start : start + MAX_COLUMNS])[1] for start in starts], axis=1)
+    return rows
 
 
 def _find_unique(rows: Array) -> tuple[Array, Array, Array]:
