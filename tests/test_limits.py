@@ -226,3 +226,26 @@ def test_run_fails_if_its_values_exceed_the_memory(tmp_path):
     np.testing.assert_array_equal(irrun.compile_model(path, memory="4M", optimize=False)(x)[0], expected)
     with pytest.raises(MemoryLimitError, match=r"expected at most 3 MiB \(change it with memory= or --memory\)"):
         irrun.compile_model(path, memory="3M", optimize=False)(x)
+
+
+@pytest.mark.parametrize(("size", "is_checked"), [(100, False), (101, True)])
+@pytest.mark.parametrize("keeps", [False, True])
+def test_scratch_memory_is_checked_from_the_size_of_large_arrays_on(size, is_checked, keeps):
+    """What a kernel reserves counts with the results that it checks afterwards."""
+    budget = MemoryBudget(100 * limits.LARGE_PART)
+    reserve = limits.reserve_scratch if keeps else limits.check_scratch
+    with run_within(budget):
+        reserve(size)
+        assert budget.scratch == (size if keeps and is_checked else 0)
+        budget.limit = 1000
+        if keeps and is_checked:
+            check_allocation([899], U8)
+            with pytest.raises(MemoryLimitError):
+                check_allocation([900], U8)
+        budget.limit = size - 1
+        if is_checked:
+            with pytest.raises(MemoryLimitError):
+                reserve(size)
+        else:
+            reserve(size)
+    reserve(1 << 50)  # nothing is limited outside of runs

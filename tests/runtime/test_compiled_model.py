@@ -13,7 +13,7 @@ import pytest
 from ir_text import chain, layer, net, port, write
 
 import irrun
-from irrun.runtime.compiled_model import CompiledModel, _is_device, compile_model
+from irrun.runtime.compiled_model import CompiledModel, _is_device, _resolve_size, compile_model
 from irrun.runtime.options import RunSettings
 
 X = np.float32([[-1, 0, 2], [3, -4, 5]])
@@ -265,3 +265,16 @@ def test_outputs_keep_their_types_by_default(options, dtype, tmp_path):
     text = chain("Relu").replace('element_type="f32"', 'element_type="f16"').replace("FP32", "FP16")
     compiled = CompiledModel(irrun.read_model(write(tmp_path, text)), jit=False, **options)
     assert compiled(np.ones((2, 3), np.float16))[0].dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("size", "bytes_"),
+    [(1, 1), ("1", 1), (np.int64(5), 5), ("3M", 3 << 20), ("1.5 GiB", 3 << 29), (0, None), ("0", None)],
+)
+def test_sizes_are_numbers_of_bytes_or_texts(size, bytes_):
+    assert _resolve_size("weights_memory", size, accepts_zero=True) == (bytes_ or 0)
+    if bytes_ is not None:
+        assert _resolve_size("memory", size) == bytes_
+    else:
+        with pytest.raises(irrun.InputError):
+            _resolve_size("memory", size)
