@@ -387,3 +387,20 @@ def test_preparation_of_a_model_is_described(is_compiled, jit, text):
     model = object.__new__(PreparedModel)
     model._is_compiled, model.jit = is_compiled, jit
     assert model._describe_preparation() == text
+
+
+@pytest.mark.parametrize("level", [None, "x86-64-v3"])
+@pytest.mark.parametrize("is_installed", [False, True])
+@pytest.mark.parametrize("jit", [True, False, "auto"])
+def test_target_is_checked_if_kernels_may_be_compiled_for_a_level(level, is_installed, jit, monkeypatch):
+    pytest.importorskip("llvmlite")
+    checked = []
+    monkeypatch.setattr("irrun.fast.jit.compiler.check_target", lambda: checked.append(True))
+    monkeypatch.setattr(compilation, "get_level", lambda: level)
+    monkeypatch.setattr(compilation, "is_installed", lambda: is_installed)
+    if jit is True and not is_installed:
+        with pytest.raises(ValueError, match="require llvmlite"):
+            resolve_jit(jit)
+    else:
+        assert resolve_jit(jit) == jit
+    assert bool(checked) == (level is not None and is_installed and jit is not False)
