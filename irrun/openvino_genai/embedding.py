@@ -131,7 +131,8 @@ class TextEmbeddingPipeline:
         Raises:
             RuntimeError: A layer failed.
         """
-        return self.embed([text], self._embedder.config.query_instruction)[0]
+        (vector,) = self.embed([text], self._embedder.config.query_instruction)
+        return vector
 
     def start_embed_documents_async(self, texts: Sequence[str]) -> None:
         """Set the documents of `wait_embed_documents`."""

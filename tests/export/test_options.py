@@ -79,6 +79,8 @@ def test_ranks_of_reductions_over_variable_axes(keep_dims, tmp_path):
         ("Pad", "opset12", 'pad_mode="edge"', [make(3, 4), integers(1, -1), integers(0, 1)], ["Pad", "Slice"]),
         ("ScatterUpdate", "opset3", "", [make(3, 4), integers(2, 0), make(2, 4, seed=1), number(0)],
          ["Unsqueeze", "ScatterND"]),
+        ("ScatterNDUpdate", "opset15", 'reduction="none"', [make(3, 4), np.array([[0], [2]]), make(2, 4, seed=1)],
+         ["ScatterND"]),
         ("Pad", "opset1", 'pad_mode="symmetric"', [make(3, 4), integers(0, 0), integers(0, 0)], []),
         ("Interpolate", "opset11", 'mode="nearest" shape_calculation_mode="sizes" nearest_mode="floor"'
          ' coordinate_transformation_mode="asymmetric"', [make(2, 3), integers(2, 3), integers(0, 1)], []),
@@ -324,9 +326,11 @@ def count_branches(graph):
 @pytest.mark.parametrize(
     ("classes", "kept", "background"), [(1, -1, 0), (1, -1, -1), (1, 2, 0), (2, 0, -1), (2, 3, 1), (3, -1, 2)]
 )
-def test_detections_of_few_classes(classes, kept, background, tmp_path):
+@pytest.mark.parametrize("best", [-1, 0, 2])
+def test_detections_of_few_classes(best, classes, kept, background, tmp_path):
     scores = np.random.default_rng(0).random((1, classes, 4)).astype(np.float32)
     data = f'sort_result_type="score" output_type="i64" keep_top_k="{kept}" background_class="{background}"'
+    data += f' nms_top_k="{best}"'
     for type, own in (("MulticlassNms", ' iou_threshold="0.4"'), ("MatrixNms", "")):
         check(tmp_path, type, "opset9", data + own, [BOXES, scores], outputs=3, rtol=1e-4)
     padded = data + ' iou_threshold="0.4"'

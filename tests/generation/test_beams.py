@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from irrun.generation.beam_search import _find_repeating, _normalize, search_beams
+from irrun.generation.beam_search import _find_repeating, _is_done, _normalize, search_beams
 from irrun.generation.config import GenerationConfig
+from irrun.generation.pipeline import count_overlap
 from irrun.openvino_genai.perf_metrics import PerfMetrics, SummaryStats
 
 
@@ -112,3 +114,42 @@ def test_metrics_of_calls_add_up():
         first + second
     with pytest.raises(TypeError):
         first + 1
+
+
+@pytest.mark.parametrize(
+    ("criteria", "penalty", "finished", "expected"),
+    [
+        ("early", 1.0, [-9.0, -9.0], True),
+        ("early", 1.0, [-9.0], False),  # there are fewer finished beams than beams
+        ("heuristic", 1.0, [-0.5, -1.0], True),  # the best beam has -4 / 4
+        ("heuristic", 1.0, [-0.5, -1.1], False),
+        ("never", 1.0, [-0.5, -0.4], True),  # it may get -4 / 10
+        ("never", 1.0, [-0.3, -0.5], False),
+        ("never", 0.0, [-3.0, -4.0], True),
+        ("never", 0.0, [-3.0, -4.1], False),
+        ("never", -1.0, [-3.0, -16.0], True),  # longer beams are worse
+        ("never", -1.0, [-3.0, -16.1], False),
+    ],
+)
+def test_searches_end_if_no_beam_can_beat_the_finished_ones(criteria, penalty, finished, expected):
+    config = GenerationConfig(num_beams=4, num_beam_groups=2, diversity_penalty=1.0, stop_criteria=criteria,
+                              length_penalty=penalty, max_new_tokens=10)  # fmt: skip
+    beams = [SimpleNamespace(score=np.float32(score)) for score in finished]
+    ongoing = [SimpleNamespace(tokens=(1, 2, 3, 4), score=np.float32(-4))]
+    assert _is_done(SimpleNamespace(finished=beams, ongoing=ongoing), config, 10) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "stop", "expected"),
+    [
+        ("abc", "xyz", 0),
+        ("abc", "cd", 1),
+        ("abc", "bcd", 2),
+        ("abc", "abc", 0),
+        ("aa", "aaa", 2),
+        ("", "a", 0),
+        ("a", "", 0),
+    ],
+)
+def test_ends_of_texts_that_may_begin_a_stop_string(text, stop, expected):
+    assert count_overlap(text, stop) == expected

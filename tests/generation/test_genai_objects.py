@@ -196,6 +196,7 @@ def test_other_options_keep_their_defaults():
 
 def test_statistics_are_zero_by_default():
     assert tuple(MeanStdPair()) == (0, 0)
+    assert SummaryStats().as_tuple() == (0, 0, 0, 0)
     values = vars(SummaryStats())
     assert set(values.values()) == {0}
     assert {"mean", "std", "min", "max"} <= set(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.errors import UnsupportedError
-from irrun.export.graph import Operand, Value, cast, constant, get_graph, op
+from irrun.export.graph import Value, cast, constant, get_graph, op
 from irrun.export.rules.helpers import (
     concat,
     expand,
@@ -58,9 +58,8 @@ def _round_away(value: Value) -> Value:
     return op("Floor", op("Abs", value) + 0.5) * op("Sign", value)
 
 
-def _range(count: Operand, kind: Value) -> Value:
-    number = constant(count) if not isinstance(count, Value) else count
-    return cast(op("Range", constant(0), reshape(number, []), constant(1)), kind.type)
+def _range(count: Value, kind: Value) -> Value:
+    return cast(op("Range", constant(0), reshape(count, []), constant(1)), kind.type)
 
 
 def _place_samples(start: Value, size: Value, bins: int, ratio: int) -> tuple[Value, Value, Value]:
