@@ -39,12 +39,12 @@ def _attend_by_blocks(site: CallSite) -> SpecializedKernel:
             mask = mask_constant if mask_constant is not None else next(remaining)
         if has_scale:
             scale = scale_constant if scale_constant is not None else next(remaining)
-        repeated = [_repeat_heads(x, query.shape[:-2]) for x in (key, value)]
+        keys, values = _repeat_heads(key, query.shape[:-2]), _repeat_heads(value, query.shape[:-2])
         used_mask = None if is_causal else mask
-        if not _is_supported(query, *repeated, used_mask) or (scale is not None and scale.size != 1):
+        if not _is_supported(query, keys, values, used_mask) or (scale is not None and scale.size != 1):
             return call_plain(query, key, value, *others)
         factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale.item()
-        return attend(query, *repeated, used_mask, factor, is_causal)
+        return attend(query, keys, values, used_mask, factor, is_causal)
 
     return compute
 
