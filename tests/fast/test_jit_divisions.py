@@ -30,12 +30,12 @@ from irrun.fast.jit.concatenation import bind_copy
 from irrun.fast.jit.convolution_plan import Geometry
 from irrun.fast.jit.convolution_tiles import get_tile
 from irrun.fast.jit.copies import RotationKernel, bind_contiguous
-from irrun.fast.jit.expressions import Step
+from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel, SoftmaxKernel
 from irrun.fast.jit.means import MeanKernel
 from irrun.fast.jit.nests import Copy, StridedLayout, make_nest
 from irrun.fast.jit.pooling import MaxPoolKernel
-from irrun.fast.jit.product_kernels import VariableProductKernel
+from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
 from irrun.fast.jit.quantized_kernels import EncodingKernel, QuantizedProductKernel, RowEncodingKernel
 from irrun.fast.jit.rotary import RotaryKernel
 from irrun.fast.jit.sequence_plans import Block, place_blocks
@@ -400,6 +400,15 @@ def test_sections_share_rows_that_are_small(monkeypatch):
         monkeypatch.setattr(convolution_plan, "MAX_SHARED_SIZE", limit)
         plan = convolution_plan.Plan(geometry, 16, 64, 1)
         assert plan.is_shared == (len(plan.sections) > 1) == is_shared
+
+
+def test_products_have_memory_for_a_tile_of_f32():
+    product = products.Product(np.ones((64, 50), F32))
+    size = 4 * products.get_tile_size()
+    task = product.make_rows_task([(9, 0, 64, 0, 1)], Expression((), ()))
+    assert task.scratch_size == size
+    kernel = ProductKernel(2, np.ones((64, 50), F32), (), [])
+    assert [task.scratch_size for task in bind(kernel, (9, 64)).tasks] == [size]
 
 
 def test_sums_of_quantized_products_are_limited(monkeypatch):

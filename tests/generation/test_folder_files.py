@@ -20,6 +20,7 @@ import irrun.openvino as ov
 import irrun.openvino_genai as own_genai
 from irrun.generation import GenerationConfig, TextGenerator
 from irrun.generation.folder_files import SpecialTokens
+from irrun.generation.tokenization import TextTokenizer, TokenizerOptions
 
 FILES = {
     "generation_config.json": (
@@ -153,3 +154,20 @@ def test_special_tokens_are_below_a_limit(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": 2**31}))
     with pytest.raises(irrun.InputError, match=r"config\.json: eos_token_id is 2147483648"):
         SpecialTokens(SimpleNamespace(get_token=lambda name: None), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [[97, 98], [99, 0]]),
+        ({"max_length": 4}, [[97, 98], [99, 0]]),
+        ({"max_length": 4, "pad_to_max_length": True}, [[97, 98, 0, 0], [99, 0, 0, 0]]),
+        ({"max_length": 4, "pad_to_max_length": True, "padding_side": "left"}, [[0, 0, 97, 98], [0, 0, 0, 99]]),
+        ({"padding_side": "left"}, [[97, 98], [0, 99]]),
+        ({"padding_side": "right"}, [[97, 98], [99, 0]]),
+    ],
+)
+def test_texts_are_padded_to_a_length_on_a_side(options, expected, tmp_path):
+    tokens, mask = TextTokenizer.read(copy_tokenizer(tmp_path)).encode(["ab", "c"], TokenizerOptions(**options))
+    assert tokens.tolist() == expected
+    assert mask.tolist() == [[int(token > 0) for token in row] for row in expected]
