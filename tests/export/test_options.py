@@ -394,6 +394,16 @@ def test_types_of_tables(dtype, tmp_path):
     check(tmp_path, "EmbeddingBagOffsetsSum", "opset3", "", [table, *offsets], constants=[1, 2, 3])
 
 
+@pytest.mark.parametrize("has_mask", [True, False])
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_deformable_convolutions_of_types(dtype, has_mask, tmp_path):
+    data = 'strides="1,1" pads_begin="0,0" pads_end="0,0" dilations="1,1" auto_pad="explicit"'
+    numbers = np.random.default_rng(0).integers(-3, 4, (1, 2, 5, 5)), np.zeros((1, 8, 4, 4))
+    values = [*numbers, np.random.default_rng(1).integers(-3, 4, (3, 2, 2, 2)), np.full((1, 4, 4, 4), 2)]
+    values = [value.astype(dtype) for value in values[: 4 if has_mask else 3]]
+    check(tmp_path, "DeformableConvolution", "opset8", data, values, constants=[2], rtol=1e-4)
+
+
 @pytest.mark.parametrize("default", [-1, 0, 2])
 def test_rows_of_empty_segments(default, tmp_path):
     values = [make(4, 3), integers(1, 3, 3), integers(0, 2, 2), number(4), number(default)]

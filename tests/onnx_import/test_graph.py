@@ -183,6 +183,13 @@ def test_axes_out_of_range(axis):
         check_axis(axis, 3)
 
 
+def test_types_of_results_follow_from_attributes_and_their_defaults(graph):
+    x = add_parameter(graph, 2)
+    assert [op(name, x).type.name for name in ("NonZero", "Relu")] == ["i64", "f32"]
+    assert op("NonZero", x, output_type=ELEMENT_TYPES["i32"]).type.name == "i32"
+    assert op("Less", x, x).type.name == "boolean"
+
+
 def test_layers_that_do_not_exist(graph):
     x = add_parameter(graph, 2)
     with pytest.raises(irrun.UnsupportedError, match="there is no operation Mystery in opset1"):
