@@ -245,7 +245,6 @@ class Graph(GraphBuilder):
                 layer.constant = value.constant
                 layer.outputs = [Port(0, value.type, value.shape, tuple(value.names))]
                 own = Value(value.type, value.known, layer=layer, graph=self, constant=value.constant)
-                own.names = value.names
                 self._constants[value.constant] = own
             return self._constants[value.constant]
         if value not in self.captured:

@@ -79,6 +79,8 @@ def test_ranks_of_reductions_over_variable_axes(keep_dims, tmp_path):
         ("Pad", "opset12", 'pad_mode="edge"', [make(3, 4), integers(1, -1), integers(0, 1)], ["Pad", "Slice"]),
         ("ScatterUpdate", "opset3", "", [make(3, 4), integers(2, 0), make(2, 4, seed=1), number(0)],
          ["Unsqueeze", "ScatterND"]),
+        ("StridedSlice", "opset1", 'begin_mask="1,0" end_mask="0,1"',
+         [make(3, 4), integers(1, 1), integers(2, 2), integers(1, 1)], ["Slice"]),
         ("ScatterNDUpdate", "opset15", 'reduction="none"', [make(3, 4), np.array([[0], [2]]), make(2, 4, seed=1)],
          ["ScatterND"]),
         ("Pad", "opset1", 'pad_mode="symmetric"', [make(3, 4), integers(0, 0), integers(0, 0)], []),

@@ -314,6 +314,21 @@ def test_outputs_must_be_tensors():
         read(make_model([node], {"x": (F32, [2])}, {"y": (F32, None)}))
 
 
+def test_bodies_have_initializers_of_their_own():
+    branches = {}
+    for name, number in (("then_branch", 2), ("else_branch", 3)):
+        branches[name] = helper.make_graph(
+            [helper.make_node("Mul", ["x", "factor"], ["y"])], name, [],
+            [helper.make_tensor_value_info("y", F32, [2])],
+            [numpy_helper.from_array(np.float32([number, number]), "factor")],
+        )  # fmt: skip
+    node = helper.make_node("If", ["c"], ["z"], **branches)
+    model = make_model([node], {"c": (TensorProto.BOOL, []), "x": (F32, [2])}, {"z": (F32, [2])})
+    compiled = irrun.compile_model(read(model))
+    for chosen, expected in ((True, [2, 4]), (False, [3, 6])):
+        assert compiled({"c": np.array(chosen), "x": np.float32([1, 2])})[0].tolist() == expected
+
+
 def test_inputs_must_be_tensors():
     model = make_model([helper.make_node("SequenceLength", ["x"], ["y"])], {}, {"y": (I64, [])})
     model.graph.input.append(helper.make_tensor_sequence_value_info("x", F32, [2]))
