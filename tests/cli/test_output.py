@@ -369,3 +369,14 @@ def test_texts_of_several_prompts_are_separated_by_lines(capsys):
     assert first
     assert not middle
     assert second
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("compare", name) for name in ("--output", "--ignored-scope", "--labels", "--junit")]
+    + [("profile", name) for name in ("--chrome", "--output")],
+)
+def test_folders_are_no_files(command, option, tmp_path, capsys):
+    code, out, err = call(capsys, command, "m.xml", option, tmp_path)
+    assert (code, out) == (2, "")
+    assert "is a directory" in err
