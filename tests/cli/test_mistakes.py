@@ -269,3 +269,24 @@ def test_empty_lists_have_the_type_of_the_input(tmp_path):
     text = chain("Abs", shape=(0,)).replace('element_type="f32"', 'element_type="i32"').replace("FP32", "I32")
     result = irrun.run(write(tmp_path, text), {"x": []})[0]
     assert (result.dtype, result.shape) == (np.int32, (0,))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["embed"], "FOLDER"),
+        (["embed", "."], "TEXT..."),
+        (["run"], "MODEL"),
+        (["upgrade"], "MODEL"),
+        (["trace"], "MODEL"),
+        (["compare"], "MODEL"),
+        (["profile"], "MODEL"),
+        (["map"], "MODEL"),
+        (["extract"], "MODEL"),
+        (["generate"], "FOLDER"),
+    ],
+)
+def test_missing_arguments_are_named(arguments, name, capsys):
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err == f"irrun: Missing argument '{name}'. (see: irrun {arguments[0]} --help)\n"

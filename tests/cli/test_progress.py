@@ -240,6 +240,12 @@ def test_bars(share, bar):
     assert line == f"m  {bar}  {share}/10  0:00"
 
 
+@pytest.mark.parametrize(("width", "length"), [(200, 20), (100, 20), (99, 10), (60, 10), (59, 0)])
+def test_bars_are_longer_on_wider_terminals(width, length):
+    line = format_step("m", Step("", done=5, total=10, unit=""), 0, width)
+    assert sum(line.count(symbol) for symbol in "━╸─") == length
+
+
 def test_mapping_shows_its_speed(tmp_path, monkeypatch, capsys):
     terminal = open_terminal(monkeypatch)
     pytest.importorskip("dask")
