@@ -259,3 +259,32 @@ def test_other_epilogues_are_not_affine(kinds, steps):
     from irrun.fast.jit.expressions import Expression, Step
 
     assert find_affine_epilogue(Expression(kinds, tuple(Step(*step) for step in steps))) is None
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(32, 192), (192, 32), (96, 96)])
+def test_parts_of_pointwise_convolutions_are_ordered_by_channels_if_they_add_channels(monkeypatch, inner, outer):
+    """Others are ordered by pixels, as all convolutions of several images."""
+    from irrun.fast.jit import convolution
+
+    class Recorder:
+        def __init__(self, parts, size):
+            self.parts = parts
+
+        def keep(self, *arrays):
+            """Ignore the arrays."""
+
+    def multiply(self, plan, block, panel, index, section, epilogue, affine):
+        return (index, section, block.first)
+
+    monkeypatch.setattr(convolution, "Task", Recorder)
+    monkeypatch.setattr(convolution.DirectConvolution, "_multiply", multiply)
+    geometry = convolution.Geometry((112, 112), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0))
+    product = convolution.DirectConvolution(np.ones((1, outer, inner, 1, 1), np.float32))
+    plan = convolution.Plan(geometry, inner, outer, 1)
+    monkeypatch.setattr(plan, "sections", [(0, 16), (16, outer)])
+    (task,) = product._make_tasks(1, plan, 0, None)
+    parts = [part[0] for part in task.parts]
+    assert len(parts) == 2 * len(plan.ranges) > 2
+    by_pixels = sorted(parts, key=lambda part: part[2])
+    assert parts == (sorted(parts) if outer > inner else by_pixels)
+    assert sorted(parts) != by_pixels
