@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from ir_text import graph, layer, net, port, write
@@ -9,9 +11,11 @@ from ir_text import graph, layer, net, port, write
 import irrun
 from irrun import openvino as ov
 from irrun.data.axes import find_batch_axes, find_roles
+from irrun.data.dimensions import _Group, _order_choices
 from irrun.data.generated import GeneratedInput
 from irrun.data.load import LoadOptions, load_inputs
 from irrun.openvino import opset13 as ops
+from irrun.shapes import DynamicDimension
 
 F32 = np.float32
 
@@ -335,3 +339,11 @@ def test_other_sizes_of_the_batch_are_tried_if_one_does_not_fit(build, count, ba
         return ops.relu(ops.split(x, ops.constant(np.int64(0)), count).output(0))
 
     assert get_shapes(build(split, x=("f32", [-1, 80]))) == {"x": (batch, 80)}
+
+
+@pytest.mark.parametrize(("budget", "count"), [(0, 0), (1, 1), (4, 4), (9, 9), (20, 9)])
+def test_choices_of_sizes_are_limited(budget, count):
+    groups = [_Group("size", DynamicDimension(), ((0, i),), ((8, 0), (16, 1), (32, 2))) for i in range(2)]
+    choices = list(itertools.islice(_order_choices(groups, budget), 50))
+    assert len(choices) == len(set(choices)) == count
+    assert choices[:1] == [(8, 8)][:count]

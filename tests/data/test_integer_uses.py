@@ -141,6 +141,12 @@ def test_positions_are_not_values(model):
     assert model.find(gather(model, chosen)) == IntegerUse()
 
 
+def test_depths_limit_indices_before_an_offset_is_added(model):
+    values = model.constant(1), model.constant(0)
+    shifted = model.add("Add", model.x, model.constant(2))
+    assert model.find(model.add("OneHot", shifted, model.constant(6), *values, data='axis="-1"')) == IntegerUse(4)
+
+
 def test_depths_of_one_hot_limit_the_indices(model):
     values = model.constant(1), model.constant(0)
     computed = model.add("OneHot", model.x, model.add("Abs", model.constant(6)), *values, data='axis="-1"')
