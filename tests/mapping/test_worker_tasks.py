@@ -13,8 +13,8 @@ import pytest
 from ir_text import chain, layer, net, port, write
 
 from irrun.distributed import MapOptions, jobs, samples, workers
-from irrun.distributed.jobs import create_job, hash_file, resolve_kernels
-from irrun.distributed.manifest import OutputArray, name_arrays, read_manifest, to_array_name
+from irrun.distributed.jobs import create_job, hash_file, read_shaped_model, resolve_kernels
+from irrun.distributed.manifest import OutputArray, describe_job, name_arrays, read_manifest, to_array_name
 from irrun.distributed.mapping import MapResult, RowError, _get_result
 from irrun.distributed.records import Record, describe_file, describe_files
 from irrun.distributed.samples import Samples, Source, check_counts, find_source
@@ -505,3 +505,16 @@ def test_first_input_determines_the_steps_of_a_sample(folder, monkeypatch):
     found = workers._run_sequence(Request(), model, values, 3)  # type: ignore[arg-type]
     assert steps == ["reset", [2, 2], [2, 2], [1, 2]]
     assert found["y"].tolist() == values[0].tolist()
+
+
+def test_new_results_describe_their_run(folder):
+    job = make_picky_job(folder, [[1, 1]])
+    store = ResultStore.open(folder / "out", job)
+    assert read_manifest(store.root) == describe_job(store.job)
+
+
+@pytest.mark.parametrize(("batch", "is_dynamic"), [(1, False), (2, True), (3, True)])
+def test_models_of_one_sample_get_a_dynamic_batch_for_larger_batches(folder, batch, is_dynamic):
+    path = write(folder, chain("Relu", shape=(1, 2)))
+    (parameter,) = read_shaped_model(str(path), MapOptions(batch=batch)).graph.find_layers("Parameter")
+    assert parameter.outputs[0].shape[0].is_static != is_dynamic
