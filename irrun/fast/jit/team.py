@@ -24,7 +24,7 @@ import numpy as np
 
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import compile_module, find_symbol, get_triple
-from irrun.fast.jit.team_code import LINE_SIZE, OWN_PARTS, SIGNATURES, STATE_SIZE, WAITS, make_team_code
+from irrun.fast.jit.team_code import LAST_WAITS, LINE_SIZE, OWN_PARTS, SIGNATURES, STATE_SIZE, WAITS, make_team_code
 from irrun.forks import make_lock
 
 __all__ = ["run_jobs"]
@@ -59,9 +59,10 @@ class _Team:
 
     def _measure_pause(self) -> float:
         """Return the duration of a pause in nanoseconds."""
+        sleeps = ctypes.c_int64()  # stays in memory until the call has written it
         start = time.perf_counter_ns()
-        self._serve(self._address, ctypes.addressof(ctypes.c_int64()), 0, PATIENCE)
-        return (time.perf_counter_ns() - start) / PATIENCE
+        self.serve(0, sleeps)
+        return (time.perf_counter_ns() - start) / (PATIENCE + LAST_WAITS)
 
     def run(self, jobs: Array, count: int, helper_count: int) -> None:
         """Compute jobs, together with helpers unless the cores are busy."""

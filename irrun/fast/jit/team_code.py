@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from irrun.fast.jit.code import Function, Operand, Value, make_module
 
-__all__ = ["HEADER_SIZE", "LINE_SIZE", "OWN_PARTS", "SIGNATURES", "STATE_SIZE", "WAITS", "make_team_code"]
+__all__ = ["HEADER_SIZE", "LAST_WAITS", "LINE_SIZE", "OWN_PARTS", "SIGNATURES", "STATE_SIZE", "WAITS", "make_team_code"]
 
 #: Elements per cache line, doubled because some processors load pairs of lines.
 LINE_SIZE = 16
