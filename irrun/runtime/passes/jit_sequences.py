@@ -123,7 +123,14 @@ class _Joiner:
         """Return the instruction that computes the members of the current sequence."""
         computed = {slot for member in self._members for slot in list_outputs(member)}
         inputs = tuple(dict.fromkeys(slot for x in self._members for slot in list_inputs(x) if slot not in computed))
-        outputs = tuple(slot for i in self._instructions for slot in i.outputs if self._is_used_elsewhere(slot))
+        own = {id(instruction) for instruction in self._instructions}
+        consumers = self._factory.view.consumers
+        outputs = tuple(
+            slot
+            for instruction in self._instructions
+            for slot in instruction.outputs
+            if slot in self._results or any(id(consumer) not in own for consumer in consumers[slot])
+        )
         coded = frozenset(slot for slot in (*inputs, *computed) if slot in self._factory.coded)
         kernel = SequenceKernel(tuple(self._members), inputs, outputs, coded)
         return replace(
@@ -135,10 +142,6 @@ class _Joiner:
             plain=tuple(self._instructions),
             description=kernel.description,
         )
-
-    def _is_used_elsewhere(self, slot: int) -> bool:
-        own = {id(instruction) for instruction in self._instructions}
-        return slot in self._results or any(id(i) not in own for i in self._factory.view.consumers[slot])
 
 
 def _depends_on(instruction: Instruction, others: Sequence[Instruction]) -> bool:
