@@ -86,6 +86,11 @@ class Instruction:
         """Whether the results depend on the inputs only, and no body runs."""
         return not self.bodies and not self.provided and self.operation.folding != "never"
 
+    @property
+    def broadcasts_like_numpy(self) -> bool:
+        """Whether its inputs broadcast as in NumPy, if they broadcast."""
+        return bool(self.attributes.get("auto_broadcast", "numpy") == "numpy")
+
     def converts_to(self, dtype: DTypeLike) -> bool:
         """Return whether the instruction converts a value to a type."""
         destination = self.attributes.get("destination_type")

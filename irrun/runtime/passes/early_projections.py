@@ -128,7 +128,7 @@ def _find_axis_before_reshaping(step: _Step) -> int | None:
 @_finds_axis("Add")
 def _find_axis_before_addition(step: _Step) -> int | None:
     offsets = step.constants[0]
-    if step.instruction.attributes.get("auto_broadcast", "numpy") != "numpy":
+    if not step.instruction.broadcasts_like_numpy:
         return None
     if step.axis != len(step.shape) - 1 or step.source != step.shape or offsets is None or offsets.dtype != F32:
         return None

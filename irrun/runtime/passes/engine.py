@@ -230,9 +230,7 @@ class Pattern:
         operation = instruction.operation
         if self.has is None and not self.types:
             return True
-        if instruction.attributes.get("auto_broadcast", "numpy") != "numpy":
-            return False
-        if operation.opset or operation.is_custom:
+        if operation.opset or operation.is_custom or not instruction.broadcasts_like_numpy:
             return False
         return operation.type in self.types if self.has is None else self.has(operation)
 

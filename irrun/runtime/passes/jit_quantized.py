@@ -142,7 +142,7 @@ def _find_formats(c: Compilation) -> dict[int, _Quantization]:
             continue
         if not (c.view.is_f32(slot) and c.view.is_f32(instruction.inputs[0])):
             continue
-        if instruction.attributes.get("auto_broadcast", "numpy") != "numpy":
+        if not instruction.broadcasts_like_numpy:
             continue
         limits = [c.view.get_constant(s) for s in instruction.inputs[1:]]
         format_ = CodeFormat.create(limits, int(instruction.attributes["levels"]), len(shape))
