@@ -158,17 +158,12 @@ class WinogradConvolution:
         tasks: list[Task]
         if len(items) >= plan.part_count:
             # Each part computes a block, with transformed data of its own.
-            data, products = SCRATCH.move(plan.work_size), SCRATCH.move(plan.products_offset)
-            shared_size = 0
+            data, shared_size = SCRATCH.move(plan.work_size), 0
             parts = [
                 [
                     *(self._prepare(plan, item, piece, data) for piece in plan.pieces),
                     *itertools.chain.from_iterable(
-                        (
-                            self._multiply(plan, item, section, data, products),
-                            self._finish(plan, item, section, products, expression),
-                        )
-                        for section in plan.sections
+                        self._compute(plan, item, section, data, expression) for section in plan.sections
                     ),
                 ]
                 for item in items
@@ -183,7 +178,8 @@ class WinogradConvolution:
             for item in items:
                 tasks.append(Task([[self._prepare(plan, item, x, data)] for x in plan.pieces], plan.work_size))
                 if is_wide:
-                    tasks.append(self._share_channels(plan, item, data, expression))
+                    results = [self._compute(plan, item, section, data, expression) for section in plan.sections]
+                    tasks.append(Task(results, plan.work_size))
                 else:
                     tasks += self._share_positions(plan, item, data, products, expression)
 
@@ -198,17 +194,15 @@ class WinogradConvolution:
         places = (source, SCRATCH, data)
         return Call(compile_data_transform(self.size), (*places, *channels, *plan.describe_data(block)))
 
-    def _share_channels(self, plan: _Plan, item: _Item, data: Address, expression: Expression) -> Task:
-        """Return the task whose parts compute sections of channels of a block."""
+    def _compute(
+        self, plan: _Plan, item: _Item, section: tuple[int, int], data: Address, expression: Expression
+    ) -> list[Call]:
+        """Return the calls that compute the results of some channels of a block, with products of their own."""
         products = SCRATCH.move(plan.products_offset)
-        parts = [
-            [
-                self._multiply(plan, item, section, data, products),
-                self._finish(plan, item, section, products, expression),
-            ]
-            for section in plan.sections
+        return [
+            self._multiply(plan, item, section, data, products),
+            self._finish(plan, item, section, products, expression),
         ]
-        return Task(parts, plan.work_size)
 
     def _share_positions(
         self, plan: _Plan, item: _Item, data: Address, products: Address, expression: Expression
@@ -232,7 +226,7 @@ class WinogradConvolution:
         """Return the call that computes the products of some channels of a block, by default at all positions."""
         index, block = item
         first, stop = positions or (0, (self.size + 2) ** 2)
-        width, stride, step = plan.get_product_strides(block, section)
+        width, step = plan.get_product_strides(block, section)
         data_stride, data_step = plan.get_strides(block)
         weights = self.weights[index % self.groups]
         places = (
@@ -242,18 +236,18 @@ class WinogradConvolution:
         )
         sizes = (stop - first, plan.count_rows(block), self.in_channels, data_stride, data_step)
         channels = section[0], section[0] + width
-        return Call(compile_products(), (*places, *sizes, *channels, weights.shape[1], stride, step))
+        return Call(compile_products(), (*places, *sizes, *channels, weights.shape[1], width, step))
 
     def _finish(
         self, plan: _Plan, item: _Item, section: tuple[int, int], products: Address, expression: Expression
     ) -> Call:
         """Return the call that computes the results of some channels of a block from their products."""
         index, block = item
-        _, stride, step = plan.get_product_strides(block, section)
+        width, step = plan.get_product_strides(block, section)
         layout = plan.describe_result(block, math.prod(plan.geometry.output), index * self.out_channels)
         planes = SCRATCH.move(plan.planes_offset)
         places = (products, SCRATCH, planes, make_base(1), make_base(2), get_epilogue_address(expression, "any"))
-        return Call(compile_result_transform(self.size), (*places, *section, stride, step, *layout))
+        return Call(compile_result_transform(self.size), (*places, *section, width, step, *layout))
 
 
 class _Plan:
@@ -305,7 +299,7 @@ class _Plan:
         count = max(1, self.part_count // len(self.blocks)) if len(self.blocks) < self.part_count else 1
         self.sections = _divide_panels(out_channels, count)
         self.products_size = max(
-            positions * self.get_product_strides(block, x)[2] for block in self.blocks for x in self.sections
+            positions * self.get_product_strides(block, x)[1] for block in self.blocks for x in self.sections
         )
         self.work_size = self.products_offset + align_size(4 * self.products_size)
         piece = -(-in_channels // count)
@@ -326,11 +320,11 @@ class _Plan:
         # An extra cache line keeps the positions of a tile out of the same cache sets.
         return self.padded_channels, self.count_rows(block) * self.padded_channels + get_lanes()
 
-    def get_product_strides(self, block: _Block, section: tuple[int, int]) -> tuple[int, int, int]:
-        """Return the columns of products of some channels, the elements between tiles, and between positions."""
+    def get_product_strides(self, block: _Block, section: tuple[int, int]) -> tuple[int, int]:
+        """Return the elements between the products of tiles for some channels, and between positions of a tile."""
         channels = section[1] - section[0]
         width = channels + -channels % get_lanes()
-        return width, width, self.count_rows(block) * width + get_lanes()
+        return width, self.count_rows(block) * width + get_lanes()
 
     def describe_data(self, block: _Block) -> tuple[int, ...]:
         """Return the last arguments of the transform of data."""
