@@ -10,27 +10,16 @@ pytest.importorskip("onnx")
 import onnx
 
 import irrun
+from export.inputs import value
 from irrun.element_types import ELEMENT_TYPES
 from irrun.export.graph import Graph, cast, constant, get_graph, has_type, op, ops
 from irrun.export.rules import class_suppression, conversion, helpers, quantization, signals, state_spaces
 from irrun.export.site import RULES, NotConstantError, Site, exports
 from irrun.ir.graph import Layer
-from irrun.shapes import PartialShape
+
+pytestmark = pytest.mark.usefixtures("graph")
 
 F32, I64 = ELEMENT_TYPES["f32"], ELEMENT_TYPES["i64"]
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    """Make a graph the current one."""
-    with Graph(21, "g", scope="layer").activate() as graph:
-        yield graph
-
-
-def value(*shape, type="f32", name="x"):
-    """Return an input of the current graph; without a shape if the only dimension is None."""
-    known = None if shape == (None,) else PartialShape(shape)
-    return get_graph().add_input(ELEMENT_TYPES[type], known, name)
 
 
 def sizes(result):

@@ -11,25 +11,14 @@ pytest.importorskip("onnx")
 
 import onnx
 
+from export.inputs import value
 from irrun.element_types import ELEMENT_TYPES
 from irrun.export import writing
-from irrun.export.graph import Graph, constant, get_graph, op, ops
-from irrun.shapes import PartialShape
+from irrun.export.graph import Graph, constant, op, ops
+
+pytestmark = pytest.mark.usefixtures("graph")
 
 F32 = ELEMENT_TYPES["f32"]
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    """Make a graph the current one."""
-    with Graph(21, "g", scope="layer").activate() as graph:
-        yield graph
-
-
-def value(*shape, type="f32", name="x"):
-    """Return an input of the current graph; without a shape if the only dimension is None."""
-    known = None if shape == (None,) else PartialShape(shape)
-    return get_graph().add_input(ELEMENT_TYPES[type], known, name)
 
 
 def write(graph, folder, **options):
