@@ -14,6 +14,7 @@ from irrun.cli import ExampleCommand
 from irrun.cli.inputs import complete_files, model_argument
 from irrun.cli.numbers import IntegerRange, NumberRange
 from irrun.cli.options import RunOptions, against_option, choose_reference, run_options
+from irrun.formatting import format_count
 
 if TYPE_CHECKING:
     from irrun.data.labels import Array
@@ -381,7 +382,7 @@ def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], s
         click.echo("")
         print_table(LAYER_TITLES, rows[: len(rows) - omitted], right=LAYER_TITLES[3:])
         if omitted:
-            click.echo("1 more layer; --all prints it" if omitted == 1 else f"{omitted} more layers; --all prints them")
+            click.echo(f"{format_count(omitted, 'more layer')}; --all prints {'it' if omitted == 1 else 'them'}")
     if folded:
         text = "1 layer inherits an error" if folded == 1 else f"{folded} layers inherit errors"
         click.echo(f"{text}; --all prints them")

@@ -13,6 +13,7 @@ from irrun.cli import ExampleCommand
 from irrun.cli.inputs import model_argument
 from irrun.cli.numbers import IntegerRange
 from irrun.cli.options import RunOptions, run_options
+from irrun.formatting import format_count
 
 if TYPE_CHECKING:
     from irrun.inspection.profile_table import Sort
@@ -157,7 +158,7 @@ def _print_profile(result: Profile, by: Grouping, depth: int | None, sort: Sort,
     print_table(header, rows, right, names)
     omitted = len(result.group(by, depth)) - (top or sys.maxsize)
     if omitted > 0:
-        click.echo(f"{omitted} more rows; --all prints them")
+        click.echo(f"{format_count(omitted, 'more row')}; --all prints {'it' if omitted == 1 else 'them'}")
     if result.openvino is not None:
         other = result.openvino
         click.echo("")

@@ -9,6 +9,7 @@ from html import escape
 from irrun.conformance.survey import Finding, OperationResult, Survey
 from irrun.conformance.worker import Status
 from irrun.errors import escape_unprintable
+from irrun.formatting import format_count
 from irrun.inspection.report.page import fill_template, make_policy, read_asset
 
 __all__ = ["render_survey"]
@@ -105,12 +106,12 @@ def _format_details(result: OperationResult) -> str:
     parts = list(map(_format_finding, result.findings))
     if result.refusals:
         reasons = [
-            f"<li>{count} {'case' if count == 1 else 'cases'}: {_escape(text)}</li>"
+            f"<li>{format_count(count, 'case')}: {_escape(text)}</li>"
             for text, count in result.refusals.most_common(MAX_REFUSALS)
         ]
         omitted = len(result.refusals) - MAX_REFUSALS
         if omitted > 0:
-            reasons.append(f"<li>{omitted} more reasons</li>")
+            reasons.append(f"<li>{format_count(omitted, 'more reason')}</li>")
         parts.append(f'<p>Refused:</p><ul class="refusals">{"".join(reasons)}</ul>')
     titles = [finding.title or finding.text for finding in result.findings]
     title = "; ".join(dict.fromkeys(titles)) or "refused cases"

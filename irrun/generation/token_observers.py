@@ -8,6 +8,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from irrun.formatting import format_count
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.rounding import is_float_array
 from irrun.ir.graph import Layer
@@ -66,7 +67,9 @@ class TokenCheck(_TokenObserver):
             count = sum(int(np.count_nonzero(test(value))) for value in made)
             if count and not any(test(value).any() for value in received):
                 key = self._table.get_key(layer, scope)
-                self.finding = f"token {self.token}: {key} ({layer.type}) produces {count} {name} elements"
+                self.finding = (
+                    f"token {self.token}: {key} ({layer.type}) produces {format_count(count, f'{name} element')}"
+                )
                 return
 
 

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from irrun.arguments import check_choice, check_functions, check_list
+from irrun.formatting import format_count
 from irrun.inspection.connections import ConnectionTable
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.metrics import widen
@@ -82,14 +83,15 @@ class CheckReport:
 
     def __repr__(self) -> str:
         errors = sum(finding.level == "error" for finding in self.findings)
-        return f"<CheckReport: {errors} errors and {len(self.findings) - errors} notes in {self.runs} runs>"
+        counts = f"{format_count(errors, 'error')} and {format_count(len(self.findings) - errors, 'note')}"
+        return f"<CheckReport: {counts} in {format_count(self.runs, 'run')}>"
 
     def _repr_html_(self) -> str:
         from irrun._html import make_table
 
         rows = [(f.key, f.type, f.level, f.kind, f.message) for f in self.findings[:MAX_ROWS]]
         omitted = len(self.findings) - MAX_ROWS
-        notes = f"{omitted} more findings" if omitted > 0 else ""
+        notes = format_count(omitted, "more finding") if omitted > 0 else ""
         title = "Check: " + ("passed" if self.passed else "failed") + ("" if rows else ", no findings")
         return make_table(title, ("layer", "type", "level", "kind", "finding"), rows, notes=notes)
 
@@ -273,13 +275,15 @@ class _Checker:
             count = state.counts[kind]
             if not count:
                 continue
+            found = format_count(count, f"{name} element")
             is_first = not any(s.counts[kind] and s.order < state.order for s in self.states.values())
             if state.is_made[kind]:
                 cause = "from infinite inputs" if kind == "nan" and state.is_made["nan from infinity"] else "here"
-                message = f"{count} {name} elements, made {cause}" + ("; they appear here first" if is_first else "")
+                first = f"; {'it appears' if count == 1 else 'they appear'} here first" if is_first else ""
+                message = f"{found}, made {cause}{first}"
                 findings.append(self.make_finding(kind, "error", state, message))
             elif is_first:
-                message = f"{count} {name} elements, inherited from an input of the model or a constant"
+                message = f"{found}, inherited from an input of the model or a constant"
                 findings.append(self.make_finding(kind, "error", state, message))
         if state.counts["nan swallowed"]:
             message = "its inputs contain NaN, its outputs do not"
@@ -290,9 +294,8 @@ class _Checker:
         findings = []
         counts, total = state.counts, max(state.elements, 1)
         if counts["overflow"]:
-            message = (
-                f"{counts['overflow']} elements overflow in {self.target_name}, the largest is {state.largest:.4g}"
-            )
+            text = "1 element overflows" if counts["overflow"] == 1 else f"{counts['overflow']} elements overflow"
+            message = f"{text} in {self.target_name}, the largest is {state.largest:.4g}"
             findings.append(self.make_finding("overflow", "error", state, message))
         if counts["vanishing"] / total >= MINIMUM_VANISHING:
             message = f"{counts['vanishing'] / total:.1%} of the elements become 0 in {self.target_name}"

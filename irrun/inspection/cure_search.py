@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.formatting import format_count
 from irrun.inspection.connections import Connections
 from irrun.inspection.isolated_layers import ErrorObserver, IsolatedLayer, Replacer, is_quantizer, moves
 from irrun.inspection.keys import KeyTable
@@ -186,7 +187,7 @@ class CureSearch:
         compared = ""
         if best > initial:
             compared = f", {'more' if value > best else 'less'} than the layers in floating point"
-        layers = "1 layer" if count == 1 else f"{count} layers"
+        layers = format_count(count, "layer")
         return [f"per-channel scales of the weights of {layers} would gain {value - initial:.2f} dB{compared}"]
 
     def _get_isolated(self, layer: Layer) -> IsolatedLayer:

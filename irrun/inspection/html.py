@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from irrun._html import make_table, shorten
-from irrun.formatting import format_number
+from irrun.formatting import format_count, format_number
 from irrun.inspection.comparison_table import LAYER_TITLES, OUTPUT_TITLES, make_layer_row, make_output_rows
 from irrun.inspection.profile_table import describe_profile, make_profile_rows
 
@@ -42,7 +42,7 @@ def make_trace_html(trace: Trace, max_rows: int) -> str:
         )
     header = ("value", "operation", "type", "time", "range", "mean", "remarks")
     title = f"Trace: {len(trace)} values" + (f" in {shorten(str(trace.path))}" if trace.path else "")
-    notes = [f"{len(trace) - max_rows} more values"] if len(trace) > max_rows else []
+    notes = [format_count(len(trace) - max_rows, "more value")] if len(trace) > max_rows else []
     notes += [f"The run failed: {trace.error}"] if trace.error else []
     return make_table(title, header, rows, ("time", "mean"), ". ".join(notes))
 
@@ -66,7 +66,7 @@ def make_comparison_html(comparison: Comparison, max_rows: int) -> str:
         title += f", {shorten(first.key)} ({first.type}) is the first layer that adds an error"
     counts = f"{comparison.matched} of {comparison.layers_total} layers matched"
     notes = [f"Compared with {comparison.reference} ({comparison.precision}); {counts}", *comparison.notes]
-    notes += [f"{len(layers) - max_rows} more layers"] if len(layers) > max_rows else []
+    notes += [format_count(len(layers) - max_rows, "more layer")] if len(layers) > max_rows else []
     table = make_table(title, (*LAYER_TITLES, "reason"), rows, LAYER_TITLES[3:], ". ".join(notes))
     outputs = make_table("Outputs", OUTPUT_TITLES, make_output_rows(comparison), OUTPUT_TITLES[1:])
     return f"<div>{table}{outputs}</div>"
@@ -82,5 +82,5 @@ def make_profile_html(profile: Profile, max_rows: int) -> str:
     header, rows, right = make_profile_rows(profile, sort="time", top=max_rows)
     title, *notes = describe_profile(profile)
     omitted = len(profile.layers) - max_rows
-    notes += [f"{omitted} more layers"] if omitted > 0 else []
+    notes += [format_count(omitted, "more layer")] if omitted > 0 else []
     return make_table(title, header, rows, right, ". ".join(notes))

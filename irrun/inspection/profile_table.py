@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from irrun.formatting import format_count
 from irrun.inspection.modules import choose_depth, format_module
 from irrun.inspection.profile_layers import LayerProfile
 from irrun.inspection.profiling import MAX_MODULES, Grouping, Profile
@@ -107,7 +108,7 @@ def make_openvino_rows(
         for pair in matched[:top]
     ]
     if top is not None and len(matched) > top:
-        rows.append(_sum_pairs(f"{len(matched) - top} more rows", matched[top:]))
+        rows.append(_sum_pairs(format_count(len(matched) - top, "more row"), matched[top:]))
     own = [pair for pair in pairs if pair.openvino_seconds is None]
     inserted = [pair for pair in pairs if pair.seconds is None]
     if own:

@@ -70,7 +70,7 @@ def _assign_positions(inputs: Inputs, specs: Sequence[TensorSpec], names: Mappin
     )
     sequence: list[Any] = list(inputs) if is_sequence else [inputs]  # type: ignore[arg-type]
     if len(sequence) > len(specs):
-        raise InputError(f"found {len(sequence)} inputs, the model has {len(specs)}")
+        raise InputError(f"found {format_count(len(sequence), 'input')}, the model has {len(specs)}")
     return dict(enumerate(sequence))
 
 

@@ -212,7 +212,7 @@ def test_only_the_first_layer_with_inherited_values_is_reported():
         Row("y", "Result", ["c"]),
     ]
     report = run_check(*rows, inputs=np.float32([np.inf, 1]))
-    message = "1 infinite elements, inherited from an input of the model or a constant"
+    message = "1 infinite element, inherited from an input of the model or a constant"
     assert list_messages(report) == [("infinity", "error", "a", "Relu", message)]
 
 
@@ -228,10 +228,10 @@ def test_origin_of_each_kind_is_distinguished():
     ]
     report = run_check(*rows, inputs=[np.float32([0, -1]), np.float32([1, 1])])
     assert list_messages(report) == [
-        ("infinity", "error", "a", "Divide", "1 infinite elements, made here; they appear here first"),
-        ("nan", "error", "b", "Subtract", "1 NaN elements, made from infinite inputs; they appear here first"),
-        ("nan", "error", "c", "Log", "1 NaN elements, made here"),
-        ("infinity", "error", "c", "Log", "1 infinite elements, made here"),
+        ("infinity", "error", "a", "Divide", "1 infinite element, made here; it appears here first"),
+        ("nan", "error", "b", "Subtract", "1 NaN element, made from infinite inputs; it appears here first"),
+        ("nan", "error", "c", "Log", "1 NaN element, made here"),
+        ("infinity", "error", "c", "Log", "1 infinite element, made here"),
     ]
     inherited = run_check(*rows[:4], Row("y", "Result", ["b"]), inputs=[np.float32([np.nan]), np.float32([0])])
     assert [f.key for f in inherited.findings] == ["a"]
@@ -265,7 +265,7 @@ def test_overflow_states_the_largest_finite_element(tmp_path):
     assert [f.message for f in report.findings] == ["2 elements overflow in f16, the largest is 1e+06"]
     report = check(path, input_sets=[np.float32([7e4, 1, 1, 1]), np.float32([1, 1, 1, np.inf])], target_type="f16")
     assert [(f.kind, f.message) for f in report.findings if f.kind == "overflow"] == [
-        ("overflow", "1 elements overflow in f16, the largest is 7e+04")
+        ("overflow", "1 element overflows in f16, the largest is 7e+04")
     ]
     assert not report.passed
 

@@ -72,7 +72,7 @@ def test_layers_with_bodies_show_their_size(tmp_path):
 
 def test_reports_of_checks_list_findings(model):
     report = inspection.check(model, X)
-    assert repr(report) == f"<CheckReport: 1 errors and {len(report.findings) - 1} notes in 1 runs>"
+    assert repr(report) == f"<CheckReport: 1 error and {len(report.findings) - 1} notes in 1 run>"
     texts = parse(report._repr_html_())
     assert texts[0] == "Check: failed"
     assert {"nan", "error"} <= set(texts)
@@ -243,7 +243,7 @@ def test_comparisons_are_cut_and_described(tmp_path):
     assert texts[0] == "Comparison: the model differs, l2 (Relu) is the first layer that adds an error"
     assert texts[9:15] == ["l1", "Relu", "inherits", "12.3", "0.1235", "equal"]
     assert texts.count("adds") == 24
-    assert "Compared with other.xml (f32); 27 of 30 layers matched. a note. 1 more layers" in texts
+    assert "Compared with other.xml (f32); 27 of 30 layers matched. a note. 1 more layer" in texts
     assert texts[-12:-7] == ["Outputs", "output", "dB", "max abs", "top 5"]
     assert texts[-7:] == ["y", "12.3", "0.1235", "67%", "z", "missing", "0%"]
     less = Comparison(True, "other.xml", "f32", layers[1:26], outputs, 30)

@@ -284,7 +284,7 @@ def test_long_tables_are_cut_at_forty_rows():
     profile = make_profile(*(make_layer(f"l{i}", seconds=1.0) for i in range(41)))
     html = profile._repr_html_()
     assert html.count("<tr>") == 1 + 40 + 2
-    assert "1 more layers" in html
+    assert "1 more layer" in html
     assert profile.__rich__().row_count == 42
     assert "more layers" not in replace(profile, layers=profile.layers[:40])._repr_html_()
 
@@ -466,7 +466,7 @@ def test_rows_beside_openvino_are_sorted_and_cut():
     assert list_keys(sort="time") == ["conv", "relu", "zero", *rest]
     assert list_keys(sort="excess") == ["conv", "zero", "relu", *rest]
     assert list_keys(sort="time", top=1) == ["conv", "2 more rows", *rest]
-    assert list_keys(top=2) == ["conv", "relu", "1 more rows", *rest]
+    assert list_keys(top=2) == ["conv", "relu", "1 more row", *rest]
     assert list_keys(top=3) == ["conv", "relu", "zero", *rest]
     reversed_pairs = replace(JOINED.openvino, pairs=PAIRS[2::-1])
     assert [r[0] for r in make_openvino_rows(replace(JOINED, openvino=reversed_pairs), sort="time")[1]][:3] == [

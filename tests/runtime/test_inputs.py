@@ -336,7 +336,7 @@ def test_models_without_inputs_accept_none(tmp_path):
         assert compiled(inputs)[0].tolist() == [0, 0]
     with pytest.raises(irrun.InputError, match="unknown input 'x'; the model has none"):
         compiled({"x": X})
-    with pytest.raises(irrun.InputError, match="found 1 inputs, the model has 0"):
+    with pytest.raises(irrun.InputError, match="found 1 input, the model has 0"):
         compiled(X)
 
 
