@@ -377,12 +377,11 @@ def _compute_limit(keep_top_k: int, top_k: int, priors: int, classes: int) -> in
 
 def _find_candidates_as_caffe(scores: Array, threshold: np.float32, background: int, top_k: int) -> tuple[Array, Array]:
     """Return labels and priors above the threshold, at most `top_k` per class, by class and descending score."""
-    positions = np.flatnonzero(scores > threshold)
-    if not len(positions):
-        return positions, positions
+    is_candidate = scores > threshold
+    if 0 <= background < scores.shape[1]:
+        is_candidate[:, background] = False
+    positions = np.flatnonzero(is_candidate)
     indices, labels = np.divmod(positions, scores.shape[1])
-    is_object = labels != background
-    positions, indices, labels = positions[is_object], indices[is_object], labels[is_object]
     order = np.lexsort((-scores.reshape(-1)[positions], labels))
     labels, indices = labels[order], indices[order]
     if top_k > -1:
