@@ -241,7 +241,7 @@ def test_products_of_codes_are_divided(count, inner):
         assert max(b - a for a, b in blocks) < limit + 8
         assert len(blocks) == -(-count // limit) or len(blocks) < -(-count // limit) + 1
         work = min(count, blocks[0][1]) * inner * columns
-        assert len(sections) <= max(1, min(16 // len(blocks), -(-work // (1 << 21))))
+        assert len(sections) <= max(1, min(16 // len(blocks), -(-work // (1 << 20))))
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (4, 9), (7, 30), (56, 56), (3, 200)])

@@ -34,7 +34,7 @@ __all__ = ["QuantizedChannelConvolution", "is_faster"]
 Array = np.ndarray[Any, Any]
 
 #: Minimum number of multiplications per part, and maximum number of parts.
-MIN_PART_WORK, MAX_PARTS = 1 << 21, 16
+MIN_PART_WORK, MAX_PARTS = 1 << 19, 16
 #: Channels per element.
 QUAD = 4
 #: Time of the epilogue of a vector beyond that of vectors of pixels, in the time of a dot product: measured with VNNI

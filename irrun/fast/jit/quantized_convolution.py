@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 #: Elements (i32) per block of copied rows: 384 KiB, less than the L2 cache.
 PANEL_SIZE = 96 << 10
 #: Minimum number of multiplications per part, and maximum number of parts.
-MIN_PART_WORK, MAX_PARTS = 1 << 21, 16
+MIN_PART_WORK, MAX_PARTS = 1 << 19, 16
 #: Maximum size of the copied rows, and of the sums of a tile of channels: 64 MiB.
 MAX_PANEL_SIZE = 1 << 24
 #: Maximum number of elements of all copied rows if they are copied once for all sections: 16 MiB.

@@ -36,7 +36,7 @@ F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 #: Bytes of the block of rows that is multiplied by one panel after another.
 BLOCK_SIZE = 256 << 10
 #: Minimum number of rows per block, minimum number of multiplications per part, and maximum number of parts.
-MIN_BLOCK_ROWS, MIN_PART_WORK, MAX_PARTS = 128, 1 << 21, 16
+MIN_BLOCK_ROWS, MIN_PART_WORK, MAX_PARTS = 128, 1 << 20, 16
 #: Elements per part of a conversion.
 PART_SIZE = 1 << 16
 
