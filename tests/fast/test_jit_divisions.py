@@ -517,6 +517,22 @@ def test_compressed_weights_are_divided_into_parts_of_whole_groups_of_rows(rows,
     assert all(first % compressed.ROWS == 0 for first, _ in parts)
 
 
+@pytest.mark.parametrize(
+    ("extent", "size", "channels", "blocks"),
+    [
+        (20, 4, (32, 32), 2),  # the transforms take longer than the products
+        (20, 4, (32, 16), 1),  # too little work
+        (10, 2, (64, 64), 2),
+        (40, 4, (16, 16), 4),
+        (4, 4, (60, 60), 1),  # one row of tiles
+        (12, 4, (64, 64), 1),  # large filters: the positions of the products are divided instead
+    ],
+)
+def test_small_maps_of_winograds_algorithm_are_divided_into_rows_of_tiles(extent, size, channels, blocks):
+    geometry = Geometry((extent, extent), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1))
+    assert len(winograd._Plan(geometry, *channels, size).blocks) == blocks
+
+
 @pytest.mark.parametrize(("planes", "parts"), [(1, 1), (3, 1), (4, 2), (31, 15), (100, 16)])
 def test_interpolations_are_divided_into_parts_of_16384_results(planes, parts):
     taps = interpolation._find_taps(np.kron(np.eye(32, dtype=np.float32), np.ones((3, 1), np.float32))[:96])

@@ -277,9 +277,9 @@ class _Plan:
         work = positions * rows * columns * in_channels * out_channels
         self.part_count = max(1, min(MAX_PARTS, work // MIN_PART_WORK))
         needed = -(-rows * columns // limit)
-        if positions * in_channels * out_channels <= SMALL_FILTERS_SIZE and needed < self.part_count:
-            work += positions * rows * columns * (in_channels + out_channels) * TRANSFORM_WORK
-            count = max(1, min(MAX_SMALL_BLOCKS, rows // 2, work // MIN_PART_WORK))
+        work += positions * rows * columns * (in_channels + out_channels) * TRANSFORM_WORK
+        count = max(1, min(MAX_SMALL_BLOCKS, rows // 2, work // MIN_PART_WORK))
+        if positions * in_channels * out_channels <= SMALL_FILTERS_SIZE and needed < max(count, self.part_count):
             if 1 < count < MAX_SMALL_BLOCKS:
                 # Threads are mostly even in number, and would wait for the last of few parts.
                 count += count % 2
