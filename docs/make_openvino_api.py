@@ -80,7 +80,7 @@ DIFFERENCES = {
     "Core.import_model": "reads what export_model of irrun wrote",
     "Core.register_plugin": "raises: there are no plugins",
     "Core.register_plugins": "raises: there are no plugins",
-    "Core.add_extension": "accepts operations that are written in Python only",
+    "Core.add_extension": "accepts operations that are written in Python, and the library of OpenVINO Tokenizers, only",
     "Dimension.set_symbol": "marks this object only: no shape rule passes symbols on",
 }
 

@@ -146,16 +146,19 @@ class Core:
 
         Args:
             extension: A class derived from `Op`, an `irrun.Operation`, or a list of these. Extensions that add no
-                operation have no effect.
+                operation have no effect, nor has the path of the library of OpenVINO Tokenizers, whose operations
+                irrun has.
 
         Raises:
-            RuntimeError: A path to a library was passed, which irrun cannot use.
+            RuntimeError: The path of another library was passed, which irrun cannot use.
         """
-        from irrun.openvino.custom_operation import Extension, OpExtension, make_operation
+        from irrun.openvino.custom_operation import Extension, OpExtension, is_tokenizers_library, make_operation
 
         if isinstance(extension, (list, tuple)):
             for item in extension:
                 self.add_extension(item)
+            return
+        if is_tokenizers_library(extension):
             return
         if isinstance(extension, OpExtension) or not isinstance(extension, Extension):
             self._operations.append(make_operation(extension))

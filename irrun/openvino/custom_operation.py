@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,20 @@ from irrun.openvino.shape import PartialShape, Shape
 from irrun.openvino.tensor import Tensor
 from irrun.ops._support.operation import Operation
 
-__all__ = ["AttributeVisitor", "Extension", "Op", "OpExtension", "make_operation", "make_operations"]
+__all__ = [
+    "AttributeVisitor",
+    "Extension",
+    "Op",
+    "OpExtension",
+    "is_tokenizers_library",
+    "make_operation",
+    "make_operations",
+]
+
+
+def is_tokenizers_library(extension: Any) -> bool:
+    """Return whether an extension is the library of OpenVINO Tokenizers, whose operations irrun has."""
+    return isinstance(extension, (str, os.PathLike)) and "openvino_tokenizers" in Path(extension).stem
 
 
 class Extension:

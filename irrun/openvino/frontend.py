@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from irrun.openvino.custom_operation import OpExtension as OpExtension
+from irrun.openvino.custom_operation import is_tokenizers_library
 from irrun.openvino.version import get_version as get_version
 
 __all__ = [
@@ -19,6 +21,9 @@ __all__ = [
     "OpValidationFailure",
     "TelemetryExtension",
 ]
+
+#: The module of the readers in OpenVINO.
+frontend = sys.modules[__name__]
 
 #: Formats and the suffixes of their files.
 _SUFFIXES = {"ir": ".xml", "onnx": ".onnx"}
@@ -71,6 +76,15 @@ class FrontEnd:
     def get_name(self) -> str:
         """Return the name."""
         return self._name
+
+    def add_extension(self, extension: Any) -> None:
+        """Accept the library of OpenVINO Tokenizers, whose operations irrun has.
+
+        Raises:
+            NotImplementedFailure: The extension is another one.
+        """
+        if not is_tokenizers_library(extension):
+            raise NotImplementedFailure(f"irrun's readers do not support the extension {extension!r}")
 
     def load(self, path: Any, *_: Any) -> Any:
         """Return the path, which `convert` reads."""

@@ -13,6 +13,7 @@ from irrun.errors import IrrunError
 from irrun.ir.graph import Edge, Graph, Layer, Port
 from irrun.ir.model import Model
 from irrun.ir.weights import Weights
+from irrun.openvino.element_type import Type
 from irrun.openvino.layers import make_layer
 from irrun.openvino.ports import NodeData, Output, PortData
 from irrun.ops._support import registry
@@ -94,8 +95,24 @@ def count_outputs(node: NodeData) -> int:
         shape = node._sources[2]._data.shape
         return int(shape[0]) if shape is not None and len(shape) == 1 and isinstance(shape[0], int) else 1
     card = registry.get_card(node._type, node._version)
+    if node._version == "extension":
+        return max(_count_text_outputs(node, card), len(node._ports))
     stated = len(card.shape) if isinstance(card.shape, tuple) else 1
     return max(len(card.output_types), len(node._ports), stated)
+
+
+def _count_text_outputs(node: NodeData, card: Card) -> int:
+    """Return the number of outputs of an operation of OpenVINO Tokenizers."""
+    if node._type == "Truncate":  # three inputs and three outputs for each ragged tensor
+        return len(node._sources) - 3
+    return len(card.output_types) + (_passes_flags(node, card) and "boolean" not in card.output_types)
+
+
+def _passes_flags(node: NodeData, card: Card) -> bool:
+    """Return whether the last output of an operation on strings is a flag of each string, as an input is."""
+    return "u8" in card.output_types and any(
+        source is not None and source.element_type == Type.boolean for source in node._sources
+    )
 
 
 def find_operation(node: NodeData) -> Operation | None:
@@ -112,9 +129,11 @@ def _find_types(node: NodeData, operation: Operation | None) -> list[ElementType
         if types:
             return types
     inputs = [None if source is None else source._data.element_type for source in node._sources]
-    return get_output_types(
-        node._type, operation or Card(), _bind_attributes(node, operation), inputs, count_outputs(node)
-    )
+    count = count_outputs(node)
+    types = get_output_types(node._type, operation or Card(), _bind_attributes(node, operation), inputs, count)
+    if node._version == "extension" and operation is not None and _passes_flags(node, operation):
+        types[-1] = ElementType.parse("boolean")
+    return types
 
 
 def _run_on_zeros(node: NodeData, operation: Operation) -> list[ElementType | None]:

@@ -13,14 +13,21 @@ from irrun.openvino.results import OVDict
 from irrun.openvino.shape import PartialShape
 from irrun.openvino.tensor import Tensor
 
-__all__ = ["convert_value", "iterate_inputs"]
+__all__ = ["convert_value", "is_simple", "iterate_inputs"]
+
+
+def is_simple(values: Sequence[Any]) -> bool:
+    """Return whether a list has numbers and texts only, or lists of them, which are the values of one input."""
+    flat = [v for value in values for v in (value if isinstance(value, list) else [value])]
+    return all(isinstance(value, (str, float, int, bytes)) for value in flat)
 
 
 def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput], share: bool) -> Iterator[tuple[ConstOutput, Any]]:
     """Yield each port that the caller sets, with its value.
 
     Args:
-        inputs: An array, a tensor, a number, a sequence, a mapping, or None.
+        inputs: An array, a tensor, a number, a sequence, a mapping, or None. A list of numbers or texts is the value of
+            a single input.
         ports: The inputs of the model.
         share: Whether tensors may use the memory of arrays. The text of an error depends on it.
 
@@ -32,6 +39,8 @@ def iterate_inputs(inputs: Any, ports: Sequence[ConstOutput], share: bool) -> It
         return
     if isinstance(inputs, OVDict):  # the results of another model, in their order
         inputs = list(inputs.values())
+    elif isinstance(inputs, list) and len(ports) == 1 and is_simple(inputs):
+        inputs = [Tensor(inputs)]
     if isinstance(inputs, Mapping):
         for key, value in inputs.items():
             yield _find_port(key, ports, share), value

@@ -21,6 +21,7 @@ _FACADES = ("_ov_api", "_pyopenvino", "ie_api", "pyopenvino", "runtime")
 #: Modules by their names in some release, after the facades.
 _MOVED = {
     "_op_base": "custom_operation",
+    "frontend.frontend": "frontend",
     "helpers.packing": "helpers",
     "opset_utils": "utils.node_factory",
     "package_utils": "utils",

@@ -618,3 +618,30 @@ def test_meta_data_of_old_files_is_runtime_information(oracle: Any, irrun_ov: An
         found[-1] += (sorted(node.get_attributes().items()),)
     assert found[0] == found[1]
     assert found[1][0] == ["MO_version", "b", "conversion_parameters", "version"]
+
+
+@pytest.mark.parametrize(
+    ("element_type", "value", "expected"),
+    [
+        ("string", ["a", "b"], [2]),
+        ("string", ["a"], [1]),
+        ("string", [["a", "b"], ["c", "d"], ["e", "f"]], [3, 2]),
+        ("i64", [1, 2, 3], [3]),
+        ("i64", [[1, 2]], [1, 2]),
+        ("f64", [0.5, 1.5], [2]),
+    ],
+)
+@pytest.mark.parametrize("share_inputs", [False, True])
+def test_a_list_of_numbers_or_texts_is_one_input(ov, element_type, value, expected, share_inputs):
+    ops = import_submodule(ov, "opset8")
+    data = ops.parameter(ov.PartialShape([-1] * len(expected)), getattr(ov.Type, element_type))
+    compiled = ov.compile_model(ov.Model([ops.shape_of(data)], [data]), "CPU")
+    assert compiled(value, share_inputs=share_inputs)[0].tolist() == expected
+
+
+def test_a_list_of_numbers_is_not_converted_to_the_type_of_the_input(ov):
+    ops = import_submodule(ov, "opset8")
+    data = ops.parameter([2], ov.Type.f32)
+    compiled = ov.compile_model(ov.Model([ops.relu(data)], [data]), "CPU")
+    with pytest.raises(RuntimeError, match=r"element type|ParameterMismatch|tensor"):
+        compiled([0.5, 1.5])

@@ -150,6 +150,68 @@ def run(arguments: list[str], folder: Path) -> str:
     return done.stdout
 
 
+TOKENIZERS = """
+import numpy as np
+import openvino as ov
+from openvino_tokenizers import connect_models, convert_tokenizer
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+words = ["once", "upon", "a", "time", "cat", "##s", "!", "12", "on", "##ce"]
+bpe = Tokenizer(models.BPE({t: i for i, t in enumerate(["</s>", *letters, "on", "ce", "once"])},
+                           [("o", "n"), ("c", "e"), ("on", "ce")]))
+bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+bpe.decoder = decoders.ByteLevel()
+pieces = Tokenizer(models.WordPiece({t: i for i, t in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words])},
+                                    unk_token="[UNK]"))
+pieces.normalizer = normalizers.BertNormalizer(lowercase=True)
+pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+pieces.decoder = decoders.WordPiece()
+pieces.post_processor = processors.TemplateProcessing(
+    single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+)
+unigram = Tokenizer(models.Unigram([("<unk>", 0.0), ("<pad>", 0.0), *((t, -1.0 - i / 7) for i, t in enumerate(words)),
+                                    ("\\u2581", -2.0), ("\\u2581once", -1.5)], 0))
+unigram.pre_tokenizer = pre_tokenizers.Metaspace()
+unigram.decoder = decoders.Metaspace()
+tokenizers = [
+    PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="</s>", pad_token="</s>"),
+    PreTrainedTokenizerFast(tokenizer_object=pieces, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]",
+                            sep_token="[SEP]", model_max_length=16),
+    PreTrainedTokenizerFast(tokenizer_object=unigram, unk_token="<unk>", pad_token="<pad>"),
+]
+texts = ["once upon a time", "cats!", "12 onceonce"]
+for tokenizer in tokenizers:
+    encoder, decoder = convert_tokenizer(tokenizer, with_detokenizer=True)
+    print([(output.any_name, output.element_type, output.partial_shape) for output in encoder.outputs])
+    graph = [op for op in encoder.get_ops() if op.get_type_info().version_id == "extension"]
+    print([(op.get_type_name(), op.get_output_size()) for op in graph])
+    tokens = ov.compile_model(encoder, "CPU")(texts)
+    assert tokens["input_ids"].tolist() == tokenizer(texts, padding=True)["input_ids"]
+    print({name: tokens[name].tolist() for name in ("input_ids", "attention_mask")})
+    print(ov.Core().compile_model(decoder, "CPU")(tokens["input_ids"])["string_output"].tolist())
+pairs = convert_tokenizer(tokenizers[1], number_of_inputs=2)
+print(ov.compile_model(pairs, "CPU")([np.array(["once"]), np.array(["cats"])])["input_ids"].tolist())
+ids, mask = (ov.opset13.parameter(ov.PartialShape([-1, -1]), ov.Type.i64) for _ in range(2))
+ids.output(0).set_names({"input_ids"})
+mask.output(0).set_names({"attention_mask"})
+sums = ov.opset13.reduce_sum(ids * mask, np.array([1]), False)
+connected = connect_models(convert_tokenizer(tokenizers[0]), ov.Model([sums], [ids, mask], "sums"))
+print([i.partial_shape for i in connected.inputs], connected.output().partial_shape)
+"""
+
+
+def test_tokenizers_are_converted_to_the_same_models(tmp_path: Path, oracle: object) -> None:
+    for package in ("openvino_tokenizers", "transformers", "tokenizers"):
+        pytest.importorskip(package)
+    script = tmp_path / "program.py"
+    script.write_text(TOKENIZERS, encoding="utf-8")
+    actual, expected = run_on_both(script, [], tmp_path)
+    assert actual == expected
+    assert "onceonce" in actual
+
+
 @pytest.fixture
 def picture(tmp_path: Path) -> Path:
     """Write an image of 12 by 16 pixels."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from irrun.openvino.element_type import Type
 from irrun.openvino.infer_request import InferRequest
+from irrun.openvino.input_conversion import is_simple
 from irrun.openvino.ports import ConstOutput
 from irrun.openvino.results import OVDict as OVDict
 from irrun.openvino.tensor import Tensor
@@ -46,7 +47,7 @@ def _data_dispatch(request: InferRequest, inputs: Any = None, is_shared: bool = 
         return _make_tensor(inputs, request, None, is_shared)
     if isinstance(inputs, OVDict):
         inputs = list(inputs.values())
-    elif isinstance(inputs, list) and len(request.input_tensors) == 1 and _is_simple(inputs):
+    elif isinstance(inputs, list) and len(request.input_tensors) == 1 and is_simple(inputs):
         inputs = [inputs]
     if isinstance(inputs, (Mapping, list, tuple)):
         items = list(inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs))
@@ -69,11 +70,6 @@ def _data_dispatch(request: InferRequest, inputs: Any = None, is_shared: bool = 
         return _make_tensor(_to_array(inputs), request, None, True)
     _copy(inputs, request, None)
     return {}
-
-
-def _is_simple(values: list[Any]) -> bool:
-    flat = [v for value in values for v in (value if isinstance(value, list) else [value])]
-    return all(isinstance(value, (str, float, int, bytes)) for value in flat)
 
 
 def _to_array(value: Any) -> Any:

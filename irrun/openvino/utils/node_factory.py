@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from irrun.openvino.custom_operation import Extension, OpExtension
+from irrun.openvino.custom_operation import Extension, OpExtension, is_tokenizers_library
 from irrun.openvino.exceptions import UserInputError
 from irrun.openvino.node import Node, create_node, make_unconnected_node
 from irrun.openvino.ports import Output
+from irrun.ops._support import registry
 
 __all__ = ["DEFAULT_OPSET", "NodeFactory"]
 
 DEFAULT_OPSET = "opset13"
+#: The opset of the operations of OpenVINO Tokenizers.
+TOKENIZERS_OPSET = "extension"
 
 _OPSETS = {f"opset{n}" for n in range(1, 18)}
 
@@ -32,6 +35,7 @@ class NodeFactory:
             raise RuntimeError(f"Unsupported opset version requested: {opset_version}")
         self._opset = opset_version
         self._operations: dict[str, Any] = {}
+        self._has_tokenizers = False
 
     def create(
         self,
@@ -53,15 +57,17 @@ class NodeFactory:
         """
         if arguments is None and attributes is not None:
             raise UserInputError(f'Error: cannot create "{op_type_name}" op without arguments.')
+        is_text = self._has_tokenizers and registry.find(op_type_name, TOKENIZERS_OPSET) is not None
+        opset = TOKENIZERS_OPSET if is_text else self._opset
         if arguments is None and op_type_name not in self._operations:
-            return make_unconnected_node(op_type_name, self._opset)
+            return make_unconnected_node(op_type_name, opset)
         outputs = self._arguments_as_outputs(arguments or ())
         if op_type_name in self._operations:
             node: Node = self._operations[op_type_name](*outputs)
             for name, value in (attributes or {}).items():
                 node.set_attribute(name, value)
             return node
-        return create_node(op_type_name, self._opset, outputs, attributes)
+        return create_node(op_type_name, opset, outputs, attributes)
 
     @staticmethod
     def _arguments_as_outputs(arguments: Iterable[Node | Output]) -> list[Output]:
@@ -72,12 +78,16 @@ class NodeFactory:
         """Add operations.
 
         Args:
-            extension: A class derived from `Op`, an `OpExtension`, or a list of them.
+            extension: A class derived from `Op`, an `OpExtension`, the path of the library of OpenVINO Tokenizers, or
+                a list of them.
 
         Raises:
-            RuntimeError: The extension is a compiled library.
+            RuntimeError: The extension is another compiled library.
             TypeError: The extension is anything else.
         """
+        if is_tokenizers_library(extension):
+            self._has_tokenizers = True
+            return
         if isinstance(extension, Iterable) and not isinstance(extension, str):
             for item in extension:
                 self.add_extension(item)

@@ -99,7 +99,7 @@ def _truncate_pairs(first: Array, second: Array, most: int, mode: bytes) -> list
     scratch=2,
     shape="infer_combined_segments",
     flops=0,
-    output_types=(0, 0, 2, 0, 0),
+    output_types=(0, 0, 2, 0, 0, -1),
 )
 def combine_segments(*inputs: Array) -> tuple[Array, ...]:
     """Concatenate the rows of ragged tensors, and number the elements by the tensor that they are from.
