@@ -11,8 +11,9 @@
 # to make the environment anew.
 #
 # Emulated programs run their subprocesses emulated as well, if these are started by sys.executable or by a script of
-# the environment, so binfmt_misc is not needed. QEMU_CPU names a processor, such as cortex-a72, which has no dot
-# products; by default, it has all features that QEMU knows.
+# the environment, so binfmt_misc is not needed. QEMU_CPU names a processor: by default neoverse-n1, which has dot
+# products, as cortex-a72 has not. With max, which has all features that QEMU knows, OpenBLAS uses SME, and some of its
+# products are NaN.
 set -euo pipefail
 
 project=$(realpath "$(dirname "$0")/..")
@@ -94,4 +95,5 @@ case $1 in
 esac
 # This checkout, also if another one made the environment. Tests take longer than pyproject.toml allows.
 export PYTHONPATH="$project${PYTHONPATH:+:$PYTHONPATH}" PYTEST_TIMEOUT=${PYTEST_TIMEOUT:-3600}
+export QEMU_CPU=${QEMU_CPU:-neoverse-n1}
 VIRTUAL_ENV=$folder PATH=$folder/bin:$PATH exec "$@"

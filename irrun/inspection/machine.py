@@ -71,7 +71,8 @@ def measure_machine(threads: int) -> Machine:
     def copy(part: int) -> None:
         np.copyto(target[part], source[part])
 
-    with use_threads(threads):
+    # Kernels of BLAS for ARM set flags of errors without errors.
+    with use_threads(threads), np.errstate(all="ignore"):
         product_time = _measure(lambda: multiply_matrices(a, b))
         stacks_time = _measure(lambda: run_parallel(multiply, PARTS))
         copy_time = _measure(lambda: run_parallel(copy, PARTS))
