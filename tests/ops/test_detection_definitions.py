@@ -269,6 +269,9 @@ DETECTIONS: list[dict[str, Any]] = [
     {"keep_top_k": [0], "top_k": 2},
     {"keep_top_k": [3], "top_k": 4, "background_label_id": 2},
     {"background_label_id": -1, "confidence_threshold": 0.3},
+    {"background_label_id": CLASSES},
+    {"background_label_id": -2, "top_k": 3},
+    {"decrease_label_id": True, "background_label_id": CLASSES},
     {"share_location": False, "nms_threshold": 0.7},
     {
         "share_location": False,
