@@ -292,7 +292,7 @@ def export_max_pool(site: Site) -> list[Value]:
         if not _fits_dynamically(site, kernel):
             if has_indices:
                 raise UnsupportedError("indices of such windows with a dynamic shape")
-            padded, _, crop = _pad_dynamically(site, kernel, _get_lowest(data.type), data)
+            padded, _, crop = _pad_dynamically(site, kernel, _get_lowest(narrow), data)
             del attributes["ceil_mode"]
             attributes |= {"auto_pad": None, "pads": None}
             return [cast(crop(op("MaxPool", padded, kernel_shape=kernel, **attributes)), narrow)]
@@ -302,7 +302,7 @@ def export_max_pool(site: Site) -> list[Value]:
             p >= (k - 1) * d + 1 or p >= k for p, k, d in zip(pads, kernel * 2, windows.dilations * 2, strict=True)
         )
         if is_wide and not has_indices:
-            fitted, pads = _fit(data, windows, spatial, _get_lowest(data.type))
+            fitted, pads = _fit(data, windows, spatial, _get_lowest(narrow))
         if is_wide and has_indices:
             raise UnsupportedError("indices of windows in the padding")
         data = fitted
