@@ -3,19 +3,33 @@
 Programs that use OpenVINO GenAI run where it is not installed: `import irrun.openvino_genai as ov_genai` in new code,
 `irrun.install_as_openvino()` or `python -m irrun.openvino script.py` for programs that import `openvino_genai`.
 
-Texts are generated and embedded, and speech is transcribed. Images, videos, spoken answers, adapters, parsers,
-structured output and continuous batching are not provided: their names raise an ImportError.
+Texts are generated and embedded, and speech is transcribed. Images, videos, spoken answers, adapters, parsers and
+structured output are not provided: their names can be imported, but using them raises a RuntimeError.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from irrun.openvino_genai.absent import make_absent_class
+from irrun.openvino_genai.adapters import Adapter as Adapter
+from irrun.openvino_genai.adapters import AdapterConfig as AdapterConfig
 from irrun.openvino_genai.chat_history import ChatHistory as ChatHistory
+from irrun.openvino_genai.continuous_batching import ContinuousBatchingPipeline as ContinuousBatchingPipeline
+from irrun.openvino_genai.continuous_batching import EncodedGenerationResult as EncodedGenerationResult
+from irrun.openvino_genai.continuous_batching import GenerationHandle as GenerationHandle
+from irrun.openvino_genai.continuous_batching import GenerationOutput as GenerationOutput
+from irrun.openvino_genai.continuous_batching import GenerationResult as GenerationResult
+from irrun.openvino_genai.continuous_batching import PipelineMetrics as PipelineMetrics
 from irrun.openvino_genai.embedding import TextEmbeddingPipeline as TextEmbeddingPipeline
+from irrun.openvino_genai.enumerations import AggregationMode as AggregationMode
 from irrun.openvino_genai.enumerations import GenerationFinishReason as GenerationFinishReason
+from irrun.openvino_genai.enumerations import GenerationStatus as GenerationStatus
+from irrun.openvino_genai.enumerations import KVCrushAnchorPointMode as KVCrushAnchorPointMode
+from irrun.openvino_genai.enumerations import SparseAttentionMode as SparseAttentionMode
 from irrun.openvino_genai.enumerations import StopCriteria as StopCriteria
 from irrun.openvino_genai.enumerations import StreamingStatus as StreamingStatus
 from irrun.openvino_genai.generation_config import GenerationConfig as GenerationConfig
-from irrun.openvino_genai.generation_config import SchedulerConfig as SchedulerConfig
 from irrun.openvino_genai.generation_config import WhisperGenerationConfig as WhisperGenerationConfig
 from irrun.openvino_genai.llm_pipeline import LLMPipeline as LLMPipeline
 from irrun.openvino_genai.perf_metrics import MeanStdPair as MeanStdPair
@@ -24,6 +38,11 @@ from irrun.openvino_genai.perf_metrics import RawPerfMetrics as RawPerfMetrics
 from irrun.openvino_genai.perf_metrics import SummaryStats as SummaryStats
 from irrun.openvino_genai.results import DecodedResults as DecodedResults
 from irrun.openvino_genai.results import EncodedResults as EncodedResults
+from irrun.openvino_genai.scheduler_config import AdaptiveRKVConfig as AdaptiveRKVConfig
+from irrun.openvino_genai.scheduler_config import CacheEvictionConfig as CacheEvictionConfig
+from irrun.openvino_genai.scheduler_config import KVCrushConfig as KVCrushConfig
+from irrun.openvino_genai.scheduler_config import SchedulerConfig as SchedulerConfig
+from irrun.openvino_genai.scheduler_config import SparseAttentionConfig as SparseAttentionConfig
 from irrun.openvino_genai.settings import draft_model as draft_model
 from irrun.openvino_genai.streamers import StreamerBase as StreamerBase
 from irrun.openvino_genai.streamers import TextStreamer as TextStreamer
@@ -38,21 +57,18 @@ from irrun.openvino_genai.whisper import WhisperRawPerfMetrics as WhisperRawPerf
 
 __version__ = get_version()
 
-#: The names of OpenVINO GenAI that this package does not have.
+#: The names of OpenVINO GenAI that this package does not have: classes that cannot be created.
 _ABSENT = frozenset(
     """
-    ASRDecodedResultChunk ASRDecodedResults ASRGenerationConfig ASRPerfMetrics ASRPipeline ASRRawPerfMetrics Adapter
-    AdapterConfig AdaptiveRKVConfig AggregationMode AutoencoderKL AutoencoderKLLTXVideo CLIPTextModel
-    CLIPTextModelWithProjection CacheEvictionConfig ContinuousBatchingPipeline CppStdGenerator
-    DeepSeekR1ReasoningIncrementalParser DeepSeekR1ReasoningParser EmbedResult EmbeddingPipeline
-    EncodedGenerationResult ExtendedPerfMetrics Flux2Transformer2DModel FluxTransformer2DModel GenerationHandle
-    GenerationOutput GenerationResult GenerationStatus Generator Image2ImagePipeline ImageGenerationConfig
-    ImageGenerationPerfMetrics IncrementalParser InpaintingPipeline KVCrushAnchorPointMode KVCrushConfig
-    LTXVideoTransformer3DModel Llama3JsonToolParser Llama3PythonicToolParser OmniDecodedResults OmniPipeline
-    OmniSpeechStreamerBase OmniTalkerSpeechConfig Parser Phi4ReasoningIncrementalParser Phi4ReasoningParser
-    PipelineMetrics Qwen2_5_VLForConditionalGeneration Qwen3TextEncoder QwenImageTransformer2DModel
-    RawImageGenerationPerfMetrics ReasoningIncrementalParser ReasoningParser SD3Transformer2DModel
-    SDPerModelsPerfMetrics SDPerfMetrics Scheduler SparseAttentionConfig SparseAttentionMode SpeechGenerationConfig
+    ASRDecodedResultChunk ASRDecodedResults ASRGenerationConfig ASRPerfMetrics ASRPipeline ASRRawPerfMetrics
+    AutoencoderKL AutoencoderKLLTXVideo CLIPTextModel CLIPTextModelWithProjection CppStdGenerator
+    DeepSeekR1ReasoningIncrementalParser DeepSeekR1ReasoningParser EmbedResult EmbeddingPipeline ExtendedPerfMetrics
+    Flux2Transformer2DModel FluxTransformer2DModel Generator Image2ImagePipeline ImageGenerationConfig
+    ImageGenerationPerfMetrics IncrementalParser InpaintingPipeline LTXVideoTransformer3DModel Llama3JsonToolParser
+    Llama3PythonicToolParser OmniDecodedResults OmniPipeline OmniSpeechStreamerBase OmniTalkerSpeechConfig Parser
+    Phi4ReasoningIncrementalParser Phi4ReasoningParser Qwen2_5_VLForConditionalGeneration Qwen3TextEncoder
+    QwenImageTransformer2DModel RawImageGenerationPerfMetrics ReasoningIncrementalParser ReasoningParser
+    SD3Transformer2DModel SDPerModelsPerfMetrics SDPerfMetrics Scheduler SpeechGenerationConfig
     SpeechGenerationPerfMetrics StructuralTagItem StructuralTagsConfig StructuredOutputConfig T5EncoderModel Talker
     TalkerBase TalkerPerfMetrics TalkerResults TaylorSeerCacheConfig Text2ImagePipeline Text2SpeechDecodedResults
     Text2SpeechPipeline Text2VideoPipeline TextParserStreamer TextRerankPipeline TorchGenerator UNet2DConditionModel
@@ -63,7 +79,7 @@ _ABSENT = frozenset(
 )
 
 
-def __getattr__(name: str) -> object:
-    if name in _ABSENT:  # not an AttributeError, because `from openvino_genai import NAME` would drop its message
-        raise ImportError(f"irrun does not provide openvino_genai.{name}", name=__name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> Any:
+    if name not in _ABSENT:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, make_absent_class(name))

@@ -11,6 +11,7 @@ from irrun import generation
 from irrun.errors import IrrunError
 from irrun.generation.folder_files import read_object
 from irrun.generation.transcription_config import TranscriptionConfig
+from irrun.openvino_genai.adapters import AdapterConfig, to_adapters
 from irrun.openvino_genai.enumerations import StopCriteria
 from irrun.openvino_genai.options import (
     Options,
@@ -27,7 +28,7 @@ from irrun.openvino_genai.options import (
     to_tokens,
 )
 
-__all__ = ["UNLIMITED", "GenerationConfig", "SchedulerConfig", "WhisperGenerationConfig"]
+__all__ = ["UNLIMITED", "GenerationConfig", "WhisperGenerationConfig"]
 
 #: The value of unset limits.
 UNLIMITED = 2**64 - 1
@@ -47,7 +48,7 @@ class GenerationConfig(OptionSet):
     """
 
     _OPTIONS: ClassVar[Options] = {
-        "adapters": (None, keep_default),
+        "adapters": (None, to_adapters),
         "apply_chat_template": (True, to_bool),
         "assistant_confidence_threshold": (0.0, to_number),
         "branching_factor": (1, operator.index),
@@ -277,7 +278,8 @@ class GenerationConfig(OptionSet):
         known = {field.name for field in fields(generation.GenerationConfig)}
         for name, (default, _) in self._OPTIONS.items():
             value = getattr(self, name)
-            if value in (default, UNLIMITED) or (name in _PROPOSALS and self.is_greedy_decoding()):
+            is_default = isinstance(value, AdapterConfig) or value in (default, UNLIMITED)
+            if is_default or (name in _PROPOSALS and self.is_greedy_decoding()):
                 continue
             if name not in known and name not in ("apply_chat_template", "logprobs"):
                 raise RuntimeError(f"irrun does not support the option {name} of GenerationConfig")
@@ -363,19 +365,3 @@ class WhisperGenerationConfig(GenerationConfig):
             return TranscriptionConfig(generation=generation_options._to_irrun()).replace(values)
         except IrrunError as error:
             raise RuntimeError(str(error)) from error
-
-
-class SchedulerConfig(OptionSet):
-    """Options of OpenVINO GenAI's scheduler. They are accepted but have no effect: requests run one by one."""
-
-    _OPTIONS: ClassVar[Options] = {
-        "max_num_batched_tokens": (256, operator.index),
-        "num_kv_blocks": (0, operator.index),
-        "cache_size": (0, operator.index),
-        "num_linear_attention_blocks": (0, operator.index),
-        "dynamic_split_fuse": (True, to_bool),
-        "max_num_seqs": (256, operator.index),
-        "enable_prefix_caching": (False, to_bool),
-        "use_cache_eviction": (False, to_bool),
-        "use_sparse_attention": (False, to_bool),
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,18 +32,22 @@ class GeneratedTokens:
         score: The sum of the logarithms of their probabilities.
         reason: Why the text ended.
         is_cancelled: Whether the streamer asked to remove the prompt.
+        is_finished: Whether the text ended; False while tokens are generated.
         times: When each token was chosen, in seconds.
         inferences: Seconds of each run of the model.
         samplings: Seconds of each choice of a token.
+        logarithms: The logarithms of the probabilities of tokens.
     """
 
     tokens: list[int] = field(default_factory=list)
     score: float = 0.0
     reason: GenerationFinishReason = GenerationFinishReason.LENGTH
     is_cancelled: bool = False
+    is_finished: bool = False
     times: list[float] = field(default_factory=list)
     inferences: list[float] = field(default_factory=list)
     samplings: list[float] = field(default_factory=list)
+    logarithms: list[float] = field(default_factory=list)
 
 
 class LanguageModel:
@@ -83,12 +87,28 @@ class LanguageModel:
         Raises:
             IrrunError: A layer failed.
         """
+        *_, result = self.iterate(prompt, config, has_logprobs, streamer, is_chat)
+        return result
+
+    def iterate(
+        self,
+        prompt: Sequence[int],
+        config: GenerationConfig,
+        has_logprobs: bool,
+        streamer: StreamerBase | None = None,
+        is_chat: bool = False,
+    ) -> Iterator[GeneratedTokens]:
+        """Continue a prompt, and yield the same result after each token and at the end; see `generate`.
+
+        Raises:
+            IrrunError: A layer failed.
+        """
         result = GeneratedTokens()
         decoder, self._kept = (self._kept if is_chat else None) or Decoder(self._compiled), None
         sampler = Sampler(config, prompt)
         limit = config.count_tokens(len(prompt))
         tokens, passed = result.tokens, 0
-        logarithms: list[float] = []
+        logarithms = result.logarithms
         while len(tokens) < limit:
             start = time.perf_counter()
             scores = (decoder.run([tokens[-1:]], [0]) if tokens else decoder.start(prompt))[0]
@@ -117,6 +137,8 @@ class LanguageModel:
                     break
             if is_end:
                 break
+            if len(tokens) < limit:
+                yield result
         self._kept = decoder if is_chat else None
         if streamer is not None:
             if tokens[passed:]:
@@ -125,7 +147,8 @@ class LanguageModel:
         result.score = sum(logarithms, 0.0)
         if config.echo:
             tokens[:0] = prompt
-        return result
+        result.is_finished = True
+        yield result
 
     def draw(self, prompt: Sequence[int], config: GenerationConfig, has_logprobs: bool) -> list[GeneratedTokens]:
         """Sample several continuations of a prompt; return them, the most probable first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -229,6 +229,29 @@ class LLMPipeline(ConfiguredPipeline[GenerationConfig]):
         if options.num_return_sequences > 1:
             return [result for row in rows for result in self._model.draw(row, options, has_logprobs)]
         return [self._model.generate(row, options, has_logprobs, writer, is_chat) for row in rows]
+
+    def _iterate(self, inputs: Any, config: GenerationConfig) -> Iterator[list[GeneratedTokens]]:
+        """Check the arguments of a request, and return an iterator of its results after each token.
+
+        Several sequences are yielded at the end only.
+        """
+        config = copy.deepcopy(config)
+        self._set_end_token(config)
+        config.validate()
+        is_text = not isinstance(inputs, (Tensor, TokenizedInputs))
+        rows = self._encode(inputs, config).rows if is_text else _list_rows(inputs)
+        if len(rows) != 1 or not rows[0]:
+            raise RuntimeError(f"a request needs one prompt with tokens, found {len(rows)} prompts")
+        if config.is_beam_search() or config.num_return_sequences > 1:
+            return self._iterate_once(rows, config)
+        options = config._to_irrun()
+        return ([result] for result in self._model.iterate(rows[0], options, config.logprobs > 0))
+
+    def _iterate_once(self, rows: Sequence[Sequence[int]], config: GenerationConfig) -> Iterator[list[GeneratedTokens]]:
+        results = self._generate(rows, config, None, False)
+        for result in results:
+            result.is_finished = True
+        yield results
 
     def _measure(self, prompts: _Prompts, results: Sequence[GeneratedTokens], start: float) -> PerfMetrics:
         """Return the times of a generation, given its start in seconds."""

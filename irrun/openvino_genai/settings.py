@@ -8,12 +8,14 @@ from typing import Any
 
 from irrun.openvino.config import Config, parse_device
 from irrun.openvino.errors import translate_errors
+from irrun.openvino_genai.adapters import to_adapters
 from irrun.runtime.options import RunSettings
 
 __all__ = ["DraftModel", "draft_model", "find_model", "make_settings"]
 
 #: OpenVINO GenAI's own properties, which do not change results.
 _IGNORED = (
+    "adapters",
     "ATTENTION_BACKEND",
     "scheduler_config",
     "prompt_lookup",
@@ -56,8 +58,7 @@ def make_settings(device: str, properties: Mapping[str, Any]) -> RunSettings:
     """
     if not isinstance(device, str):
         raise TypeError(f"device is {device!r}; expected a str")
-    if properties.get("adapters") is not None:
-        raise RuntimeError("irrun does not support adapters of OpenVINO GenAI")
+    to_adapters(properties.get("adapters"))
     draft = properties.get("draft_model")
     if draft is not None and not isinstance(draft, DraftModel):
         raise TypeError(f"draft_model is {draft!r}; expected the result of openvino_genai.draft_model")

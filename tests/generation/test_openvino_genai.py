@@ -395,12 +395,21 @@ def test_mistakes_are_errors_of_the_same_classes(genai, pipe, folder, tmp_path):
 
 
 def test_other_names_are_errors_that_say_so():
-    with pytest.raises(ImportError, match=r"irrun does not provide openvino_genai\.VLMPipeline"):
-        own.VLMPipeline  # noqa: B018
+    assert isinstance(own.VLMPipeline, type)
+    assert own.VLMPipeline is own.VLMPipeline
+    assert not isinstance(5, own.VLMPipeline)
+    with pytest.raises(RuntimeError, match=r"^irrun does not provide openvino_genai\.VLMPipeline$"):
+        own.VLMPipeline("folder", "CPU")
+    with pytest.raises(RuntimeError, match=r"^irrun does not provide openvino_genai\.Scheduler$"):
+        own.Scheduler.from_config  # noqa: B018
+    with pytest.raises(AttributeError, match="type object 'Scheduler' has no attribute '__wrapped__'"):
+        own.Scheduler.__wrapped__  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         own.nothing  # noqa: B018
     with pytest.raises(RuntimeError, match="irrun does not support adapters"):
-        own.LLMPipeline(EXAMPLE, "CPU", adapters=object())
+        own.LLMPipeline(EXAMPLE, "CPU", adapters=own.AdapterConfig(own.Adapter()))
+    with pytest.raises(RuntimeError, match="irrun does not support adapters"):
+        own.Adapter("adapter.safetensors")
 
 
 def test_greedy_texts_are_the_same_with_proposed_tokens(folder, genai):
@@ -432,6 +441,124 @@ def test_all_names_of_openvino_genai_are_known():
     names = {name for name in dir(extension) if not name.startswith("_")}
     assert {name for name in names if name not in own._ABSENT and not hasattr(own, name)} == set()
     assert {name for name in own._ABSENT if name not in names} == set()
+
+
+def make_batches(genai, folder):
+    config = genai.SchedulerConfig()
+    config.cache_size = 1
+    return genai.ContinuousBatchingPipeline(folder, config, "CPU", CACHE_F32)
+
+
+def test_requests_give_results(genai, folder):
+    pipe = make_batches(genai, folder)
+    config = genai.GenerationConfig(max_new_tokens=8)
+    first, second = pipe.generate(["Once there was a cat", "A dog"], [config, config])
+    assert (first.m_request_id, second.m_request_id) == (0, 1)
+    assert (first.m_generation_ids, second.get_generation_ids()) == ([" hare na"], ["o. Then "])
+    assert first.m_scores == second.m_scores == [0]
+    assert first.m_status == genai.GenerationStatus.FINISHED
+    assert repr(second) == "<py_continuous_batching.GenerationResult 1\n{ 0, o. Then  }\n\n>"
+    assert first.perf_metrics.get_num_input_tokens() == 20
+    tokens = pipe.get_tokenizer().encode("Once there was a cat").input_ids
+    (result,) = pipe.generate([tokens], [config])
+    assert bytes(result.m_generation_ids[0]) == b" hare na"
+    parts: list[str] = []
+    (result,) = pipe.generate("A dog", config, parts.append)
+    assert "".join(parts) == result.m_generation_ids[0]
+    (beams,) = pipe.generate(["Once"], [genai.GenerationConfig(max_new_tokens=6, num_beams=3, num_return_sequences=2)])
+    assert len(beams.m_generation_ids) == 2
+    assert beams.m_scores[0] > beams.m_scores[1]
+    assert pipe.get_config().eos_token_id == pipe.get_tokenizer().get_eos_token_id()
+
+
+def test_requests_run_step_by_step(genai, folder):
+    pipe = make_batches(genai, folder)
+    long = pipe.add_request(7, "Once there was a cat", genai.GenerationConfig(max_new_tokens=5))
+    tokens = pipe.get_tokenizer().encode("A dog").input_ids
+    short = pipe.add_request(8, tokens, genai.GenerationConfig(max_new_tokens=2))
+    assert pipe.has_non_finished_requests()
+    assert not long.can_read()
+    states, parts = [], []
+    while pipe.has_non_finished_requests():
+        pipe.step()
+        metrics = pipe.get_metrics()
+        states.append((long.get_status().name, short.get_status().name, metrics.requests, metrics.scheduled_requests))
+        ((_, output),) = long.read().items()
+        parts.append((output.generated_ids, output.finish_reason.name))
+    assert states == [
+        ("RUNNING", "RUNNING", 2, 2),
+        ("RUNNING", "FINISHED", 2, 2),
+        *[("RUNNING", "FINISHED", 1, 1)] * 2,
+        ("FINISHED", "FINISHED", 1, 1),
+    ]
+    assert parts == [([c], "NONE") for c in b" har"] + [([ord("e")], "LENGTH")]
+    assert short.can_read()
+    (output,) = short.read_all()
+    assert (bytes(output.generated_ids), output.finish_reason.name, output.score) == (b"o.", "LENGTH", 0)
+    assert (short.read_all(), short.can_read()) == ([], False)
+
+
+def test_requests_are_stopped_and_cancelled(genai, folder):
+    pipe = make_batches(genai, folder)
+    config = genai.GenerationConfig(max_new_tokens=5)
+    stopped, cancelled = (pipe.add_request(i, PROMPT, config) for i in range(2))
+    pipe.step()
+    stopped.stop()
+    cancelled.cancel()
+    assert (stopped.get_status().name, cancelled.get_status().name) == ("STOP", "CANCEL")
+    assert not stopped.can_read()
+    pipe.step()
+    assert not pipe.has_non_finished_requests()
+    assert (stopped.get_status().name, cancelled.get_status().name) == ("IGNORED", "IGNORED")
+    (output,) = stopped.read_all()
+    assert (bytes(output.generated_ids), output.finish_reason.name) == (b" ", "NONE")
+
+
+def test_requests_need_configurations(genai, folder):
+    pipe = make_batches(genai, folder)
+    config = genai.GenerationConfig(max_new_tokens=5)
+    with pytest.raises(TypeError):
+        pipe.generate(["a"], config)
+    with pytest.raises(IndexError):
+        pipe.generate(["a", "b"], [config])
+    with pytest.raises(RuntimeError, match="streaming is possible only with batch size=1"):
+        pipe.generate(["a", "b"], [config, config], print)
+    with pytest.raises(TypeError):
+        pipe.add_request(0, "a", None)
+    with pytest.raises(TypeError):
+        genai.ContinuousBatchingPipeline(folder, "CPU")
+
+
+def test_schedulers_have_options(genai):
+    config = genai.SchedulerConfig()
+    eviction = genai.CacheEvictionConfig(32, 64, 128, genai.AggregationMode.SUM, apply_rotation=True)
+    sizes = (eviction.get_start_size(), eviction.get_recent_size(), eviction.get_max_cache_size())
+    assert (*sizes, eviction.get_evictable_size()) == (32, 64, 128, 32)
+    assert (eviction.aggregation_mode.name, eviction.apply_rotation, eviction.snapkv_window_size) == ("SUM", True, 8)
+    config.cache_eviction_config = eviction
+    assert config.cache_eviction_config.get_start_size() == 32
+    assert "max_num_batched_tokens: 256\n  num_kv_blocks: 0\n" in config.to_string()
+    config.sparse_attention_config = genai.SparseAttentionConfig(
+        genai.SparseAttentionMode.XATTENTION, xattention_stride=4
+    )
+    assert "sparse" not in genai.KVCrushConfig(2, genai.KVCrushAnchorPointMode.MEAN).to_string()
+    sparse = config.sparse_attention_config
+    assert (sparse.mode.name, sparse.xattention_stride, sparse.num_last_dense_tokens_in_prefill) == (
+        "XATTENTION",
+        4,
+        100,
+    )
+    for sizes in ((0, 64, 128), (32, 0, 128), (32, 64, 96)):
+        with pytest.raises(RuntimeError, match="must be"):
+            genai.CacheEvictionConfig(*sizes, genai.AggregationMode.SUM)
+
+
+def test_configurations_without_adapters_are_accepted(genai, folder):
+    config = genai.AdapterConfig()
+    assert (bool(config), config.get_adapters(), config.get_adapters_and_alphas()) == (False, [], [])
+    assert int(genai.AdapterConfig.Mode.MODE_FUSE) == 4
+    pipe = genai.LLMPipeline(folder, "CPU", adapters=config, **CACHE_F32)
+    assert pipe.generate(PROMPT, max_new_tokens=8, adapters=genai.AdapterConfig()) == " who liv"
 
 
 def test_chats_need_a_template_and_messages(genai, folder):

@@ -23,6 +23,7 @@ from irrun.openvino_genai.chat_history import ChatHistory
 from irrun.openvino_genai.configured import ConfiguredPipeline
 from irrun.openvino_genai.embedding import EmbeddingPipelineConfig
 from irrun.openvino_genai.enumerations import PoolingType, StopCriteria
+from irrun.openvino_genai.scheduler_config import SchedulerConfig
 from irrun.openvino_genai.tokenizer import Tokenizer
 
 BEAMS = {"num_beams": 4}
@@ -416,7 +417,7 @@ def test_conversions_of_options_that_fail(convert, value, message):
 
 
 def test_options_are_attributes():
-    config = genai.SchedulerConfig()
+    config = SchedulerConfig()
     assert (config.max_num_batched_tokens, config.max_num_seqs, config.dynamic_split_fuse) == (256, 256, True)
     with pytest.raises(AttributeError, match=r"^'SchedulerConfig' object has no attribute 'other'$"):
         config.other = 1
