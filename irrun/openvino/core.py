@@ -55,6 +55,7 @@ class Core:
         """
         from irrun.ir.file_kinds import is_onnx
         from irrun.ir.reader import read_model
+        from irrun.openvino.ovc import name_producers
 
         folder = Config(config).values.get("CACHE_DIR")
         if folder:
@@ -66,7 +67,9 @@ class Core:
             model = Model._from_ir(read_model(source, _to_weights_source(weights)))
         except IrrunError as error:
             raise RuntimeError(str(error)) from error
-        if not is_onnx(source):
+        if is_onnx(source):
+            name_producers(model)
+        else:
             model._rt_info["version"] = model._source_version
         return use_old_types(model) if model._source_version == 10 else model
 

@@ -28,6 +28,8 @@ _MOVED = {
     "passes.graph_rewrite": "passes",
     "passes.manager": "passes",
     "properties._properties": "properties",
+    "tools.mo": "mo",
+    "tools.mo.convert": "mo",
     "tools.ovc": "ovc",
     "tools.ovc.convert": "ovc",
     "util": "utils",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from irrun.errors import IrrunError
@@ -12,26 +13,41 @@ from irrun.openvino.model import Model
 from irrun.openvino.shape import PartialShape, Shape
 from irrun.openvino.torch_modules import export_module, is_module
 
-__all__ = ["convert_model"]
+__all__ = ["convert_model", "name_producers"]
 
 
-def convert_model(input_model: Any = None, *, input: Any = None, example_input: Any = None, **options: Any) -> Model:
+#: The ending of the names of Results of ONNX models.
+_RESULT = "/sink_port_0"
+
+
+def convert_model(
+    input_model: Any = None, *, input: Any = None, output: Any = None, example_input: Any = None, **options: Any
+) -> Model:
     """Convert an ONNX model or a PyTorch module.
 
     Args:
         input_model: The path of an .onnx, an `onnx.ModelProto`, or a module, which PyTorch exports to ONNX.
         example_input: The inputs of a run of the module: a tensor, several, or tensors by the names of arguments.
         input: New shapes of the inputs: one shape, a pair of name and shape, a list of these, or a mapping by name.
+        output: The names of the outputs to keep, in their order; one name or a list. None for all.
         options: `verbose` and `share_weights`, which have no effect.
 
     Raises:
-        RuntimeError: The model is of another framework or invalid, or an option is not supported.
+        AssertionError: `output` is neither a name nor a list of names.
+        RuntimeError: The model is of another framework or invalid, or an option or output is not supported.
     """
     unknown = [
         name for name, value in options.items() if name not in ("verbose", "share_weights") and value is not None
     ]
     if unknown:
         raise RuntimeError(f"irrun's convert_model does not support the options {', '.join(unknown)}")
+    names = [output] if isinstance(output, str) else output or []
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise AssertionError(f"output '{output}' is incorrect, it should be string or a list/tuple of strings")
+    return _select_outputs(_convert(input_model, input, example_input), names)
+
+
+def _convert(input_model: Any, input: Any, example_input: Any) -> Model:
     if isinstance(input_model, (list, tuple)) and len(input_model) == 1:
         input_model = input_model[0]
     if is_module(input_model):
@@ -58,8 +74,32 @@ def _read(source: str | os.PathLike[str] | bytes, shapes: Any) -> Model:
     except IrrunError as error:
         raise RuntimeError(str(error)) from error
     result = Model._from_ir(model)
+    name_producers(result)
     _check_types(result, shapes)
     return result
+
+
+def name_producers(model: Model) -> None:
+    """Name nodes that give outputs of an ONNX model like the outputs, as OpenVINO does."""
+    for result in model.get_results():
+        name, node = result.get_friendly_name(), result.input_value(0).get_node()
+        if name.endswith(_RESULT) and node.get_type_name() != "Parameter":
+            node.set_friendly_name(name.removesuffix(_RESULT))
+
+
+def _select_outputs(model: Model, names: Sequence[str]) -> Model:
+    """Keep some outputs of a model; all if there are no names.
+
+    Raises:
+        RuntimeError: An output does not exist.
+    """
+    results = []
+    for name in names:
+        found = [result for result in model.get_results() if name in result.output(0).get_names()]
+        if not found:
+            raise RuntimeError(f"Name {name} is not found among model outputs.")
+        results += found
+    return Model(results, model.get_sinks(), model.get_parameters(), model.get_friendly_name()) if results else model
 
 
 def _to_shapes(shapes: Any) -> Any:

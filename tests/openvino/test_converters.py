@@ -12,7 +12,7 @@ import pytest
 
 import irrun
 import irrun.openvino as ov
-from irrun.openvino import frontend, torch_modules
+from irrun.openvino import frontend, mo, torch_modules
 
 ops = ov.opset13
 
@@ -212,3 +212,67 @@ def test_readers_of_formats(onnx_path: Path) -> None:
         frontend.ConversionExtension("Op", lambda node: node)
     assert frontend.TelemetryExtension("name", 1) is not None
     assert issubclass(frontend.GeneralFailure, RuntimeError)
+
+
+@pytest.fixture
+def branches(tmp_path: Path) -> Path:
+    """Return an ONNX model with three outputs, two of them of one node."""
+    onnx: Any = pytest.importorskip("onnx")
+    nodes = [
+        onnx.helper.make_node("Relu", ["x"], ["r"], name="first"),
+        onnx.helper.make_node("Split", ["r"], ["a", "b"], name="parts", axis=1),
+        onnx.helper.make_node("Add", ["a", "b"], ["c"], name="sum"),
+    ]
+    x, *outputs = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4 if name == "x" else 2])
+        for name in "xabc"
+    )
+    graph = onnx.helper.make_graph(nodes, "graph", [x], outputs)
+    path = tmp_path / "branches.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), path)
+    return path
+
+
+def get_names(model: Any) -> list[str]:
+    return sorted(op.get_friendly_name() for op in model.get_ops() if op.get_type_name() != "Constant")
+
+
+@pytest.mark.parametrize("method", ["convert_model", "read_model"])
+def test_nodes_are_named_like_the_outputs_of_models(branches: Path, method: str, oracle: Any) -> None:
+    own, other = (module.convert_model if method[0] == "c" else module.Core().read_model for module in (ov, oracle))
+    expected = ["a/sink_port_0", "b", "b/sink_port_0", "c", "c/sink_port_0", "first", "x"]
+    assert get_names(own(branches)) == get_names(other(branches)) == expected
+
+
+@pytest.mark.parametrize("output", ["c", ["c"], ["c", "a"], [], None])
+def test_converted_models_keep_some_outputs(branches: Path, output: Any, oracle: Any) -> None:
+    own, other = (module.convert_model(branches, output=output) for module in (ov, oracle))
+    assert [port.names for port in own.outputs] == [port.names for port in other.outputs]
+
+
+def test_outputs_that_do_not_exist(branches: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"^Name r is not found among model outputs\.$"):
+        ov.convert_model(branches, output="r")
+    with pytest.raises(AssertionError, match="output '5' is incorrect, it should be string or a list/tuple of strings"):
+        ov.convert_model(branches, output=5)
+
+
+def test_the_converter_of_older_releases(onnx_path: Path) -> None:
+    assert get_shapes(mo.convert_model(onnx_path, input_shape=[[1, 3], [1, 3]])) == [[1, 3], [1, 3]]
+    assert get_shapes(mo.convert_model(onnx_path, input=("x", [1, 3]))) == [[1, 3], [2, 3]]
+    with pytest.raises(RuntimeError, match="expects input or input_shape, found both"):
+        mo.convert_model(onnx_path, input="x", input_shape=[1, 3])
+    with pytest.raises(RuntimeError, match="does not support the options mean_values"):
+        mo.convert_model(onnx_path, mean_values=[1])
+
+
+def test_the_converter_of_older_releases_compresses(tmp_path: Path) -> None:
+    x = ops.parameter([1, 64], np.float32, name="x")
+    weights = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    ov.save_model(ov.Model([ops.matmul(x, weights, False, False)], [x]), tmp_path / "a.xml", compress_to_fp16=False)
+    irrun.export_onnx(tmp_path / "a.xml", tmp_path / "a.onnx")
+    types = [
+        {op.get_output_element_type(0).to_string() for op in model.get_ops() if op.get_type_name() == "Constant"}
+        for model in (mo.convert_model(tmp_path / "a.onnx", compress_to_fp16=flag) for flag in (False, True))
+    ]
+    assert types == [{"f32"}, {"f16"}]
