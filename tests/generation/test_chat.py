@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -91,6 +93,13 @@ def test_templates_end_within_the_time_limit(template):
     assert render_chat("{{ messages[0] }}", ["x"], True, {}) == "x"
 
 
+@functools.cache
+def limits_memory():
+    """Return whether a process gets no more memory than it was limited to."""
+    program = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 29,) * 2); bytearray(1 << 30)"
+    return b"MemoryError" in subprocess.run([sys.executable, "-c", program], capture_output=True).stderr
+
+
 @pytest.mark.parametrize(
     ("template", "message"),
     [
@@ -110,6 +119,8 @@ def test_templates_end_within_the_time_limit(template):
     ],
 )
 def test_templates_can_do_nothing_but_make_text(template, message, monkeypatch):
+    if "MiB" in message and not limits_memory():
+        pytest.skip("the system does not limit the memory of processes, for example because it is emulated")
     monkeypatch.setattr(chat_template, "SECONDS", 1 if "**9**9**9" in template else 60)
     with pytest.raises(irrun.IrrunError, match=message) as caught:
         render_chat(template, [], True, {})
