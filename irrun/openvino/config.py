@@ -11,7 +11,7 @@ from typing import Any
 from irrun.openvino.element_type import Type
 from irrun.openvino.runtime_info import unwrap
 
-__all__ = ["CONFIG_PROPERTIES", "DEVICES", "Config", "get_device_property", "parse_device"]
+__all__ = ["CONFIG_PROPERTIES", "DEVICES", "Config", "get_device_property", "is_absent_device", "parse_device"]
 
 _TRUE, _FALSE = ("yes", "true", "1", "on"), ("no", "false", "0", "off")
 
@@ -20,6 +20,10 @@ DEVICES = ("CPU", "AUTO", "MULTI", "HETERO", "BATCH")
 
 #: OpenVINO's devices for hardware that irrun does not use.
 _KNOWN_DEVICES = ("GPU", "NPU", "HETERO", "MULTI", "BATCH", "GNA", "TEMPLATE")
+
+
+#: Texts of levels of logs that are not named like members of the enumeration.
+_LOG_LEVELS = {"LOG_NONE": "NO", "LOG_ERROR": "ERR"}
 
 
 def _parse_bool(value: Any) -> bool:
@@ -77,6 +81,7 @@ def _choose(*path: str) -> Callable[[Any], Any]:
         if isinstance(value, kind):
             return value
         name = str(value).rpartition(".")[2].upper()
+        name = _LOG_LEVELS.get(name, name.removeprefix("LOG_")) if path[0] == "LogLevel" else name
         if name not in kind.__members__:
             raise ValueError(f"Expected only {path[1]}::{'/'.join(kind.__members__)}")
         return kind[name]
@@ -139,6 +144,15 @@ CONFIG_PROPERTIES: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "WEIGHTS_PATH": (_parse_text, ""),
 }
 
+#: Properties of OpenVINO's CPU plugin that it does not list, with their parsers. They have no effect.
+_UNLISTED: dict[str, Callable[[Any], Any]] = {
+    "CPU_RUNTIME_CACHE_CAPACITY": int,
+    "ENABLE_SAGE_ATTN": _parse_bool,
+    "EXCLUSIVE_ASYNC_REQUESTS": _parse_bool,
+    "LP_TRANSFORMS_MODE": _parse_bool,
+    "SNIPPETS_MODE": _keep,
+}
+
 #: Properties of the whole process, which no device lists.
 _CORE_PROPERTIES = (
     "ALLOW_AUTO_BATCHING",
@@ -179,6 +193,11 @@ _COMPILED_READ_ONLY = (
     "EXECUTION_DEVICES",
     "LOADED_FROM_CACHE",
 )
+
+
+def is_absent_device(name: str) -> bool:
+    """Return whether a device is hardware that OpenVINO registers, and that irrun does not use."""
+    return name.partition(".")[0] in ("GPU", "NPU")
 
 
 def parse_device(name: str, *, is_plugin: bool = False) -> str:
@@ -247,15 +266,18 @@ class Config:
                     if device in ("CPU", self.device):
                         self.update(settings)
                 continue
-            if name not in CONFIG_PROPERTIES or (self.device == "CPU" and name in _COMBINING_ONLY):
+            is_known = name in CONFIG_PROPERTIES or name in _UNLISTED
+            if not is_known or (self.device == "CPU" and name in _COMBINING_ONLY):
                 if ignore_unknown:
                     continue
                 raise RuntimeError(f"NotFound: Unsupported property {name} by {self.device} plugin.")
-            parse = CONFIG_PROPERTIES[name][0]
+            parse = _UNLISTED[name] if name in _UNLISTED else CONFIG_PROPERTIES[name][0]
             try:
-                self.values[name] = parse(unwrap(value))
+                parsed = parse(unwrap(value))
             except (ValueError, TypeError) as error:
                 raise RuntimeError(f"Wrong value {unwrap(value)} for property key {name}. {error}.") from None
+            if name not in _UNLISTED:
+                self.values[name] = parsed
 
     def get(self, name: str) -> Any:
         """Return the value of a property, which may be the default.

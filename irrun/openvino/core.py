@@ -12,7 +12,14 @@ import numpy as np
 
 from irrun.errors import IrrunError
 from irrun.openvino.compiled_model import CompiledModel
-from irrun.openvino.config import CONFIG_PROPERTIES, DEVICES, Config, get_device_property, parse_device
+from irrun.openvino.config import (
+    CONFIG_PROPERTIES,
+    DEVICES,
+    Config,
+    get_device_property,
+    is_absent_device,
+    parse_device,
+)
 from irrun.openvino.getters import from_getter
 from irrun.openvino.model import Model
 from irrun.openvino.old_types import use_old_types
@@ -201,13 +208,16 @@ class Core:
     def set_property(self, *arguments: Any, **keywords: Any) -> None:
         """Set properties: `set_property(properties)` or `set_property(device_name, properties)`.
 
-        Properties are a mapping, or a pair of name and value. Both arguments may be passed by name.
+        Properties are a mapping, or a pair of name and value. Both arguments may be passed by name. Properties of GPU
+        and NPU are ignored, as they are until a model is compiled for these devices.
 
         Raises:
             RuntimeError: A property is unknown, its value is invalid, or the device is not available.
         """
         values = _bind(("device_name", "properties"), arguments, keywords)
         device = values.get("device_name")
+        if device is not None and is_absent_device(str(device)):
+            return
         configs = (
             self._configs.values() if device is None else [self._configs[parse_device(str(device), is_plugin=True)]]
         )

@@ -66,6 +66,11 @@ class Layout:
         """Whether nothing is known."""
         return self._names == ["..."]
 
+    def _fits(self, rank: int) -> bool:
+        """Return whether a tensor of this rank may have the layout."""
+        named = sum(name != "..." for name in self._names)
+        return named <= rank if "..." in self._names else named == rank
+
     def has_name(self, dimension_name: str) -> bool:
         """Return whether a dimension has that name."""
         return _normalize(dimension_name) in self._names

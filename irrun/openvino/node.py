@@ -219,8 +219,21 @@ class Node(ConstantValue, NodeData):
         return self._layout
 
     def set_layout(self, layout: Layout | str) -> None:
-        """Set the layout of a Parameter or Result."""
-        self._layout = to_layout(layout)
+        """Set the layout of a Parameter or Result.
+
+        Raises:
+            RuntimeError: It has another number of dimensions than the shape.
+        """
+        data = self._sources[0] if self._type == "Result" and self._sources else self.output(0)
+        layout, shape = to_layout(layout), None if data is None else data._data.shape
+        if shape is not None and not layout._fits(len(shape)):
+            text = str(PartialShape._from_irrun(shape))
+            raise RuntimeError(
+                f"Can't set layout for Parameter/Result {self._version}::{self._type} {self.get_friendly_name()}[0]:"
+                f"{self.get_output_element_type(0).to_string()}{text}: layout {layout} is not compatible with shape "
+                f"{text}"
+            )
+        self._layout = layout
 
     layout = from_getter(get_layout, set_layout)
 

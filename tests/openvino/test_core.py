@@ -645,3 +645,57 @@ def test_a_list_of_numbers_is_not_converted_to_the_type_of_the_input(ov):
     compiled = ov.compile_model(ov.Model([ops.relu(data)], [data]), "CPU")
     with pytest.raises(RuntimeError, match=r"element type|ParameterMismatch|tensor"):
         compiled([0.5, 1.5])
+
+
+@pytest.mark.parametrize("layout", ["N?", "NCHW...C", "NC...", "NCHW", "..."])
+@pytest.mark.parametrize("shape", [[1, 3, 4, 4], [-1, 3], [1], []])
+def test_layouts_fit_the_ranks_of_inputs_and_outputs(ov: Any, layout: str, shape: list[int]) -> None:
+    ops = import_submodule(ov, "opset8")
+    data = ops.parameter(ov.PartialShape(shape), ov.Type.f32)
+    model = ov.Model([ops.relu(data)], [data])
+    named = len(layout.replace("...", ""))
+    fits = named <= len(shape) if "..." in layout else named == len(shape)
+    if layout == "NCHW...C":
+        with pytest.raises(RuntimeError, match="multiple times"):
+            ov.Layout(layout)
+        return
+    for node in (model.get_parameters()[0], model.get_results()[0]):
+        if fits:
+            node.set_layout(ov.Layout(layout))
+            assert node.get_layout() == ov.Layout(layout)
+        else:
+            with pytest.raises(RuntimeError, match="is not compatible with shape"):
+                node.set_layout(ov.Layout(layout))
+
+
+def test_absent_devices_accept_properties(ov: Any) -> None:
+    core = ov.Core()
+    core.set_property("GPU", {"PERFORMANCE_HINT": "LATENCY", "CONFIG_FILE": "kernels.xml"})
+    core.set_property("NPU", {"NPU_TURBO": True})
+    with pytest.raises(RuntimeError, match="is not registered"):
+        core.set_property("MYRIAD", {"PERFORMANCE_HINT": "LATENCY"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LOG_LEVEL", "LOG_NONE"),
+        ("LOG_LEVEL", "LOG_ERROR"),
+        ("LOG_LEVEL", "LOG_DEBUG"),
+        ("CPU_RUNTIME_CACHE_CAPACITY", "0"),
+        ("EXCLUSIVE_ASYNC_REQUESTS", "YES"),
+        ("LP_TRANSFORMS_MODE", "NO"),
+        ("SNIPPETS_MODE", "DISABLE"),
+    ],
+)
+def test_unlisted_properties_and_texts_of_levels_are_accepted(ov: Any, classifier: Path, name: str, value: str) -> None:
+    compiled = ov.Core().compile_model(classifier, "CPU", {name: value})
+    if name == "LOG_LEVEL":
+        expected = {"LOG_NONE": "NO", "LOG_ERROR": "ERR"}.get(value, value.removeprefix("LOG_"))
+        assert compiled.get_property(name).name == expected
+    assert name == "LOG_LEVEL" or name not in ov.Core().get_property("CPU", "SUPPORTED_PROPERTIES")
+
+
+def test_values_of_unlisted_properties_are_checked(ov: Any, classifier: Path) -> None:
+    with pytest.raises(RuntimeError, match="Wrong value x for property key CPU_RUNTIME_CACHE_CAPACITY"):
+        ov.Core().compile_model(classifier, "CPU", {"CPU_RUNTIME_CACHE_CAPACITY": "x"})
