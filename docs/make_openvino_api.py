@@ -117,6 +117,8 @@ behave differently, "missing" names do not exist.
   close scores may change places.
 - The output shapes of custom operations are found by running their kernels on examples. All other shapes follow from
   rules, as in OpenVINO.
+- `openvino_tokenizers` runs on irrun unchanged: `convert_tokenizer` builds the same graphs.
+- Properties of GPU and NPU are ignored until a model is compiled for them, which raises an error.
 - NNCF runs on irrun unchanged; [NNCF](#nncf) compares the files that it writes with irrun and with OpenVINO.
 - `passes.LowLatency2` rejects loops with states. Loops return values of their last iteration only.
 - `bicubic_pillow` uses the coefficient in the model, as OpenVINO's reference implementation does. The CPU plugin uses
@@ -124,7 +126,8 @@ behave differently, "missing" names do not exist.
 - Performance properties are accepted and returned, but only PERFORMANCE_HINT, NUM_STREAMS,
   PERFORMANCE_HINT_NUM_REQUESTS and PERF_COUNT have an effect.
 - `convert_model` and `Core.read_model` accept [ONNX](onnx.md), and `convert_model` PyTorch modules with
-  `example_input`, which PyTorch exports to ONNX; other formats raise an error that names what to install.
+  `example_input` and programs of `torch.export.export`, which PyTorch exports to ONNX; other formats raise an error
+  that names what to install.
 - irrun accepts some graphs for which OpenVINO raises. Operators convert numbers to the element type of the node, as in
   `node + 1`. Select accepts numbers as the condition, and Sqrt, Floor, Mod and SoftPlus accept booleans and integers.
   The axes of LRN, NormalizeL2 and Roll are checked when the model runs, not before.

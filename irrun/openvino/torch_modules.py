@@ -24,19 +24,24 @@ def is_module(value: object) -> bool:
 def export_module(module: Any, example_input: Any) -> bytes:
     """Convert a PyTorch module to an ONNX model. Its inputs have dynamic shapes and the names of the arguments.
 
-    PyTorch traces the module: branches and loops are fixed by the example.
+    PyTorch traces the module: branches and loops are fixed by the example. An exported program has its own example.
 
     Args:
-        module: The module.
-        example_input: A tensor, several, or tensors by the names of arguments.
+        module: The module, or an exported program.
+        example_input: A tensor, several, or tensors by the names of arguments; None for an exported program.
 
     Raises:
-        RuntimeError: `example_input` is missing, the module is an exported program, or PyTorch cannot export it.
+        RuntimeError: `example_input` is missing, or PyTorch cannot export the module.
     """
     import torch
 
     if isinstance(module, torch.export.ExportedProgram):
-        raise RuntimeError("irrun converts PyTorch modules, not exported programs: pass the module")
+        arguments, keywords = module.example_inputs
+        arguments = (*arguments, *keywords.values())
+        examples = dict(zip(module.graph_signature.user_inputs, arguments, strict=False))
+        caller = _make_caller(module.module(), list(keywords))
+        mode = torch.onnx.TrainingMode.PRESERVE  # the program has no other one
+        return _export(caller, arguments, {}, examples, training=mode)
     if example_input is None:
         raise RuntimeError("irrun needs example_input to convert a PyTorch module")
     parameters = list(inspect.signature(module.forward).parameters)
@@ -47,6 +52,36 @@ def export_module(module: Any, example_input: Any) -> bytes:
         values = example_input if isinstance(example_input, (tuple, list)) else (example_input,)
         arguments, keywords = tuple(map(_to_tensor, values)), {}
         examples = dict(zip(parameters, arguments, strict=False))
+    return _export(module, arguments, keywords, examples)
+
+
+def _make_caller(graph: Any, keywords: list[str]) -> Any:
+    """Return a module that calls the module of an exported program, which PyTorch would take for a script.
+
+    Args:
+        graph: The module of the program.
+        keywords: The names of the last arguments.
+    """
+    import torch
+
+    class Caller(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.graph_module = graph
+
+        def forward(self, *values: Any) -> Any:
+            count = len(values) - len(keywords)
+            return self.graph_module(*values[:count], **dict(zip(keywords, values[count:], strict=True)))
+
+    return Caller()
+
+
+def _export(
+    module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], examples: Mapping[str, Any], **options: Any
+) -> bytes:
+    """Convert a module, given the examples by the names of inputs, with options of `torch.onnx.export`."""
+    import torch
+
     tensors = {name: value for name, value in examples.items() if isinstance(value, torch.Tensor)}
     buffer = io.BytesIO()
     try:
@@ -61,6 +96,7 @@ def export_module(module: Any, example_input: Any) -> bytes:
                 dynamic_axes={name: list(range(value.ndim)) for name, value in tensors.items()},
                 opset_version=OPSET,
                 dynamo=False,
+                **options,
             )
     except Exception as error:  # PyTorch raises errors of many types
         raise RuntimeError(f"PyTorch cannot export the module to ONNX: {error}") from error

@@ -50,11 +50,18 @@ def test_recurrent_modules_are_converted():
         np.testing.assert_allclose(results[0], module(x)[0].numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["one", "several", "keyword"])
+def test_exported_programs_are_converted(kind):
+    module, image, scale = Network().eval(), torch.rand(1, 3, 8, 8), torch.tensor([2.0])
+    arguments = (image, scale) if kind == "several" else (image,)
+    program = torch.export.export(module, arguments, {"scale": scale} if kind == "keyword" else {})
+    model = ov.convert_model(program)
+    assert [port.get_any_name() for port in model.inputs] == ["image", "scale"][: 1 if kind == "one" else 2]
+    check(model, module, image, *([] if kind == "one" else [scale]))
+
+
 def test_modules_that_cannot_be_converted_are_errors():
     with pytest.raises(RuntimeError, match="needs example_input"):
         ov.convert_model(Network())
     with pytest.raises(RuntimeError, match="PyTorch cannot export the module to ONNX"):
         ov.convert_model(Network(), example_input=torch.rand(1, 5, 8, 8))
-    program = torch.export.export(Network().eval(), (torch.rand(1, 3, 8, 8),))
-    with pytest.raises(RuntimeError, match="pass the module"):
-        ov.convert_model(program)
