@@ -117,7 +117,7 @@ behave differently, "missing" names do not exist.
   close scores may change places.
 - The output shapes of custom operations are found by running their kernels on examples. All other shapes follow from
   rules, as in OpenVINO.
-- `openvino_tokenizers` runs on irrun unchanged: `convert_tokenizer` builds the same graphs.
+- `openvino_tokenizers` runs on irrun unchanged: converted tokenizers produce the same tokens.
 - Properties of GPU and NPU are ignored until a model is compiled for them, which raises an error.
 - NNCF runs on irrun unchanged; [NNCF](#nncf) compares the files that it writes with irrun and with OpenVINO.
 - `passes.LowLatency2` rejects loops with states. Loops return values of their last iteration only.

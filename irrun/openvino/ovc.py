@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from irrun import shapes
+from irrun.element_types import ElementType
 from irrun.errors import IrrunError
+from irrun.ir.graph import Graph, Layer, Port
 from irrun.openvino.dimension import Dimension
 from irrun.openvino.element_type import to_element_type
 from irrun.openvino.model import Model
 from irrun.openvino.shape import PartialShape, Shape
-from irrun.openvino.torch_modules import export_module, is_module
+from irrun.openvino.torch_modules import export_module, get_examples, is_module
 
 __all__ = ["convert_model", "name_producers"]
 
+
+#: Element types by the names of PyTorch's types.
+_TYPES = {
+    "bfloat16": "bf16",
+    "bool": "boolean",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "int8": "i8",
+    "uint8": "u8",
+}
 
 #: The ending of the names of Results of ONNX models.
 _RESULT = "/sink_port_0"
@@ -51,7 +69,7 @@ def _convert(input_model: Any, input: Any, example_input: Any) -> Model:
     if isinstance(input_model, (list, tuple)) and len(input_model) == 1:
         input_model = input_model[0]
     if is_module(input_model):
-        return _read(export_module(input_model, example_input), input)
+        return _read(export_module(input_model, example_input), input, get_examples(input_model, example_input))
     if example_input is not None:
         raise RuntimeError("example_input is for PyTorch modules only")
     is_path = isinstance(input_model, (str, os.PathLike)) and str(input_model).lower().endswith(".onnx")
@@ -63,12 +81,15 @@ def _convert(input_model: Any, input: Any, example_input: Any) -> Model:
     return _read(input_model if is_path else input_model.SerializeToString(), input)
 
 
-def _read(source: str | os.PathLike[str] | bytes, shapes: Any) -> Model:
-    """Return an ONNX model with new shapes of its inputs."""
+def _read(
+    source: str | os.PathLike[str] | bytes, shapes: Any, examples: Mapping[str, Any] = MappingProxyType({})
+) -> Model:
+    """Return an ONNX model with new shapes of its inputs, and with those inputs of a module that it does not use."""
     from irrun.ir.reader import read_model
 
     try:
         model = read_model(source)
+        _add_unused_inputs(model.graph, examples)
         if shapes is not None:
             model.reshape(_to_shapes(shapes))
     except IrrunError as error:
@@ -77,6 +98,25 @@ def _read(source: str | os.PathLike[str] | bytes, shapes: Any) -> Model:
     name_producers(result)
     _check_types(result, shapes)
     return result
+
+
+def _add_unused_inputs(graph: Graph, examples: Mapping[str, Any]) -> None:
+    """Add inputs of a module, given the examples by the names of all inputs, for which the ONNX model has no input."""
+    known = {name: layer for layer in graph.layers if layer.type == "Parameter" for name in layer.outputs[0].names}
+    if not known.keys() <= examples.keys() or len(known) == len(examples):
+        return
+    number = max(layer.id for layer in graph.layers) + 1
+    inputs = []
+    for i, (name, value) in enumerate(examples.items()):
+        layer = known.get(name)
+        if layer is None:
+            element_type = ElementType.parse(_TYPES[str(value.dtype).removeprefix("torch.")])
+            shape = shapes.PartialShape([shapes.UNBOUNDED] * value.ndim)
+            attributes = {"element_type": element_type.name, "shape": str(shape)[1:-1]}
+            port = Port(0, element_type, shape, (name,))
+            layer = Layer(number + i, name, "Parameter", attributes=attributes, outputs=[port])
+        inputs.append(layer)
+    graph.layers[:] = [*inputs, *(layer for layer in graph.layers if layer.type != "Parameter")]
 
 
 def name_producers(model: Model) -> None:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["export_module", "is_module"]
+__all__ = ["export_module", "get_examples", "is_module"]
 
 #: The ONNX opset of exported modules.
 OPSET = 18
@@ -35,24 +35,46 @@ def export_module(module: Any, example_input: Any) -> bytes:
     """
     import torch
 
+    arguments, keywords = _get_arguments(module, example_input)
+    examples = get_examples(module, example_input)
     if isinstance(module, torch.export.ExportedProgram):
-        arguments, keywords = module.example_inputs
-        arguments = (*arguments, *keywords.values())
-        examples = dict(zip(module.graph_signature.user_inputs, arguments, strict=False))
         caller = _make_caller(module.module(), list(keywords))
         mode = torch.onnx.TrainingMode.PRESERVE  # the program has no other one
-        return _export(caller, arguments, {}, examples, training=mode)
+        return _export(caller, (*arguments, *keywords.values()), {}, examples, training=mode)
+    return _export(module, arguments, keywords, examples)
+
+
+def get_examples(module: Any, example_input: Any) -> dict[str, Any]:
+    """Return the tensors among the arguments of a module or an exported program, by the names of its inputs."""
+    import torch
+
+    arguments, keywords = _get_arguments(module, example_input)
+    if isinstance(module, torch.export.ExportedProgram):
+        values = [*zip(module.graph_signature.user_inputs, (*arguments, *keywords.values()), strict=False)]
+    else:
+        parameters = list(inspect.signature(module.forward).parameters)
+        named = sorted(keywords.items(), key=lambda item: parameters.index(item[0]))
+        values = [*zip(parameters, arguments, strict=False), *named]
+    return {name: value for name, value in values if isinstance(value, torch.Tensor)}
+
+
+def _get_arguments(module: Any, example_input: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments and keywords of the example.
+
+    Raises:
+        RuntimeError: `example_input` is missing.
+    """
+    import torch
+
+    if isinstance(module, torch.export.ExportedProgram):
+        arguments, keywords = module.example_inputs
+        return arguments, keywords
     if example_input is None:
         raise RuntimeError("irrun needs example_input to convert a PyTorch module")
-    parameters = list(inspect.signature(module.forward).parameters)
     if isinstance(example_input, Mapping):
-        arguments, keywords = (), {name: _to_tensor(value) for name, value in example_input.items()}
-        examples = dict(sorted(keywords.items(), key=lambda item: parameters.index(item[0])))
-    else:
-        values = example_input if isinstance(example_input, (tuple, list)) else (example_input,)
-        arguments, keywords = tuple(map(_to_tensor, values)), {}
-        examples = dict(zip(parameters, arguments, strict=False))
-    return _export(module, arguments, keywords, examples)
+        return (), {name: _to_tensor(value) for name, value in example_input.items()}
+    values = example_input if isinstance(example_input, (tuple, list)) else (example_input,)
+    return tuple(map(_to_tensor, values)), {}
 
 
 def _make_caller(graph: Any, keywords: list[str]) -> Any:
@@ -82,7 +104,6 @@ def _export(
     """Convert a module, given the examples by the names of inputs, with options of `torch.onnx.export`."""
     import torch
 
-    tensors = {name: value for name, value in examples.items() if isinstance(value, torch.Tensor)}
     buffer = io.BytesIO()
     try:
         with torch.no_grad(), warnings.catch_warnings():
@@ -92,8 +113,8 @@ def _export(
                 arguments,
                 buffer,
                 kwargs=keywords,
-                input_names=list(tensors),
-                dynamic_axes={name: list(range(value.ndim)) for name, value in tensors.items()},
+                input_names=list(examples),
+                dynamic_axes={name: list(range(value.ndim)) for name, value in examples.items()},
                 opset_version=OPSET,
                 dynamo=False,
                 **options,

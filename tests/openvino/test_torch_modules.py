@@ -60,6 +60,23 @@ def test_exported_programs_are_converted(kind):
     check(model, module, image, *([] if kind == "one" else [scale]))
 
 
+class Unused(torch.nn.Module):  # type: ignore[name-defined]
+    def forward(self, tokens, mask=None, bias=None):
+        return tokens * 2.0 if bias is None else tokens + bias
+
+
+def test_inputs_that_a_module_does_not_use_are_kept():
+    tokens, mask, bias = torch.ones(1, 4), torch.ones(1, 4, dtype=torch.int64), torch.ones(1, 4)
+    program = torch.export.export(Unused(), (tokens,), {"mask": mask})
+    for module, example in ((Unused(), {"mask": mask, "tokens": tokens}), (Unused(), (tokens, mask)), (program, None)):
+        model = ov.convert_model(module, example_input=example)
+        described = [(port.get_any_name(), str(port.partial_shape), port.element_type) for port in model.inputs]
+        assert described == [("tokens", "[?,?]", ov.Type.f32), ("mask", "[?,?]", ov.Type.i64)]
+        check(model, Unused(), tokens, mask)
+    model = ov.convert_model(Unused(), example_input=(tokens, mask, bias), input=[[1, 4], [1, 4], [1, 4]])
+    assert [port.get_any_name() for port in model.inputs] == ["tokens", "mask", "bias"]
+
+
 def test_modules_that_cannot_be_converted_are_errors():
     with pytest.raises(RuntimeError, match="needs example_input"):
         ov.convert_model(Network())
