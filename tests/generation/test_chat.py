@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 from command_line import call
 from generated_folders import EXAMPLE, copy_tokenizer
 from generated_language_models import CACHES, build_decoder
+from hostile.limited import limits_memory
 from pseudo_terminal import needs_terminal, run_in_terminal
 
 import irrun
@@ -91,13 +90,6 @@ def test_templates_end_within_the_time_limit(template):
     with end_at(Deadline(0.3)), pytest.raises(irrun.TimeLimitError, match=r"time limit of 0\.3 s"):
         render_chat(template, [], True, {})
     assert render_chat("{{ messages[0] }}", ["x"], True, {}) == "x"
-
-
-@functools.cache
-def limits_memory():
-    """Return whether a process gets no more memory than it was limited to."""
-    program = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 29,) * 2); bytearray(1 << 30)"
-    return b"MemoryError" in subprocess.run([sys.executable, "-c", program], capture_output=True).stderr
 
 
 @pytest.mark.parametrize(

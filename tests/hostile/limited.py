@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["MEMORY", "PROCESSOR_TIME", "TIMEOUT", "run_limited"]
+__all__ = ["MEMORY", "PROCESSOR_TIME", "TIMEOUT", "limits_memory", "run_limited"]
 
 #: Address space of a worker in bytes, most of which libraries reserve without using it.
 MEMORY = 4 << 30
@@ -21,6 +21,13 @@ PROCESSOR_TIME = int(60 * TIMEOUT / 250)
 TESTS = Path(__file__).parents[1]
 
 
+@functools.cache
+def limits_memory() -> bool:
+    """Return whether a process gets no more memory than it was limited to, unlike emulated ones."""
+    program = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 29,) * 2); bytearray(1 << 30)"
+    return b"MemoryError" in subprocess.run([sys.executable, "-c", program], capture_output=True).stderr
+
+
 def run_limited(script: Path, *arguments: str) -> str:
     """Run a script and return what it prints.
 
@@ -31,6 +38,8 @@ def run_limited(script: Path, *arguments: str) -> str:
     environment["PYTHONPATH"] = os.pathsep.join([str(TESTS), str(TESTS.parent)])
 
     def limit() -> None:
+        import resource  # not on Windows
+
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_TIME, PROCESSOR_TIME))
