@@ -3,7 +3,7 @@
 Programs that use OpenVINO GenAI run where it is not installed: `import irrun.openvino_genai as ov_genai` in new code,
 `irrun.install_as_openvino()` or `python -m irrun.openvino script.py` for programs that import `openvino_genai`.
 
-Texts are generated and embedded, and speech is transcribed. Images, videos, spoken answers, adapters, parsers and
+Texts are generated and embedded, and speech is transcribed. Images, videos, spoken answers, adapters and
 structured output are not provided: their names can be imported, but using them raises a RuntimeError.
 """
 
@@ -32,6 +32,16 @@ from irrun.openvino_genai.enumerations import StreamingStatus as StreamingStatus
 from irrun.openvino_genai.generation_config import GenerationConfig as GenerationConfig
 from irrun.openvino_genai.generation_config import WhisperGenerationConfig as WhisperGenerationConfig
 from irrun.openvino_genai.llm_pipeline import LLMPipeline as LLMPipeline
+from irrun.openvino_genai.parsers import DeepSeekR1ReasoningIncrementalParser as DeepSeekR1ReasoningIncrementalParser
+from irrun.openvino_genai.parsers import DeepSeekR1ReasoningParser as DeepSeekR1ReasoningParser
+from irrun.openvino_genai.parsers import IncrementalParser as IncrementalParser
+from irrun.openvino_genai.parsers import Llama3JsonToolParser as Llama3JsonToolParser
+from irrun.openvino_genai.parsers import Llama3PythonicToolParser as Llama3PythonicToolParser
+from irrun.openvino_genai.parsers import Parser as Parser
+from irrun.openvino_genai.parsers import Phi4ReasoningIncrementalParser as Phi4ReasoningIncrementalParser
+from irrun.openvino_genai.parsers import Phi4ReasoningParser as Phi4ReasoningParser
+from irrun.openvino_genai.parsers import ReasoningIncrementalParser as ReasoningIncrementalParser
+from irrun.openvino_genai.parsers import ReasoningParser as ReasoningParser
 from irrun.openvino_genai.perf_metrics import MeanStdPair as MeanStdPair
 from irrun.openvino_genai.perf_metrics import PerfMetrics as PerfMetrics
 from irrun.openvino_genai.perf_metrics import RawPerfMetrics as RawPerfMetrics
@@ -45,6 +55,7 @@ from irrun.openvino_genai.scheduler_config import SchedulerConfig as SchedulerCo
 from irrun.openvino_genai.scheduler_config import SparseAttentionConfig as SparseAttentionConfig
 from irrun.openvino_genai.settings import draft_model as draft_model
 from irrun.openvino_genai.streamers import StreamerBase as StreamerBase
+from irrun.openvino_genai.streamers import TextParserStreamer as TextParserStreamer
 from irrun.openvino_genai.streamers import TextStreamer as TextStreamer
 from irrun.openvino_genai.tokenizer import TokenizedInputs as TokenizedInputs
 from irrun.openvino_genai.tokenizer import Tokenizer as Tokenizer
@@ -61,20 +72,17 @@ __version__ = get_version()
 _ABSENT = frozenset(
     """
     ASRDecodedResultChunk ASRDecodedResults ASRGenerationConfig ASRPerfMetrics ASRPipeline ASRRawPerfMetrics
-    AutoencoderKL AutoencoderKLLTXVideo CLIPTextModel CLIPTextModelWithProjection CppStdGenerator
-    DeepSeekR1ReasoningIncrementalParser DeepSeekR1ReasoningParser EmbedResult EmbeddingPipeline ExtendedPerfMetrics
-    Flux2Transformer2DModel FluxTransformer2DModel Generator Image2ImagePipeline ImageGenerationConfig
-    ImageGenerationPerfMetrics IncrementalParser InpaintingPipeline LTXVideoTransformer3DModel Llama3JsonToolParser
-    Llama3PythonicToolParser OmniDecodedResults OmniPipeline OmniSpeechStreamerBase OmniTalkerSpeechConfig Parser
-    Phi4ReasoningIncrementalParser Phi4ReasoningParser Qwen2_5_VLForConditionalGeneration Qwen3TextEncoder
-    QwenImageTransformer2DModel RawImageGenerationPerfMetrics ReasoningIncrementalParser ReasoningParser
+    AutoencoderKL AutoencoderKLLTXVideo CLIPTextModel CLIPTextModelWithProjection CppStdGenerator EmbedResult
+    EmbeddingPipeline ExtendedPerfMetrics Flux2Transformer2DModel FluxTransformer2DModel Generator
+    Image2ImagePipeline ImageGenerationConfig ImageGenerationPerfMetrics InpaintingPipeline
+    LTXVideoTransformer3DModel OmniDecodedResults OmniPipeline OmniSpeechStreamerBase OmniTalkerSpeechConfig
+    Qwen2_5_VLForConditionalGeneration Qwen3TextEncoder QwenImageTransformer2DModel RawImageGenerationPerfMetrics
     SD3Transformer2DModel SDPerModelsPerfMetrics SDPerfMetrics Scheduler SpeechGenerationConfig
     SpeechGenerationPerfMetrics StructuralTagItem StructuralTagsConfig StructuredOutputConfig T5EncoderModel Talker
     TalkerBase TalkerPerfMetrics TalkerResults TaylorSeerCacheConfig Text2ImagePipeline Text2SpeechDecodedResults
-    Text2SpeechPipeline Text2VideoPipeline TextParserStreamer TextRerankPipeline TorchGenerator UNet2DConditionModel
-    VLLMParserWrapper VLMDecodedResults VLMPerfMetrics VLMPipeline VLMPipelineBase VLMRawPerfMetrics
-    VideoGenerationConfig VideoGenerationPerfMetrics VideoGenerationResult VideoMetadata WhisperWordTiming
-    ZImageTransformer2DModel
+    Text2SpeechPipeline Text2VideoPipeline TextRerankPipeline TorchGenerator UNet2DConditionModel VLLMParserWrapper
+    VLMDecodedResults VLMPerfMetrics VLMPipeline VLMPipelineBase VLMRawPerfMetrics VideoGenerationConfig
+    VideoGenerationPerfMetrics VideoGenerationResult VideoMetadata WhisperWordTiming ZImageTransformer2DModel
     """.split()  # noqa: SIM905
 )
 

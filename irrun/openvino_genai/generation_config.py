@@ -27,6 +27,7 @@ from irrun.openvino_genai.options import (
     to_token_list,
     to_tokens,
 )
+from irrun.openvino_genai.parsers import to_parsers
 
 __all__ = ["UNLIMITED", "GenerationConfig", "WhisperGenerationConfig"]
 
@@ -71,7 +72,7 @@ class GenerationConfig(OptionSet):
         "num_beam_groups": (1, operator.index),
         "num_beams": (1, operator.index),
         "num_return_sequences": (1, operator.index),
-        "parsers": ([], keep_default),
+        "parsers": ([], to_parsers),
         "presence_penalty": (0.0, to_number),
         "pruning_ratio": (0, operator.index),
         "relevance_weight": (0.5, to_number),
@@ -281,7 +282,7 @@ class GenerationConfig(OptionSet):
             is_default = isinstance(value, AdapterConfig) or value in (default, UNLIMITED)
             if is_default or (name in _PROPOSALS and self.is_greedy_decoding()):
                 continue
-            if name not in known and name not in ("apply_chat_template", "logprobs"):
+            if name not in known and name not in ("apply_chat_template", "logprobs", "parsers"):
                 raise RuntimeError(f"irrun does not support the option {name} of GenerationConfig")
             if name in known:
                 values[name] = value.name.lower() if isinstance(value, StopCriteria) else value

@@ -19,10 +19,11 @@ from irrun.openvino_genai.chat_history import ChatHistory
 from irrun.openvino_genai.configured import ConfiguredPipeline
 from irrun.openvino_genai.generation_config import UNLIMITED, GenerationConfig
 from irrun.openvino_genai.language_model import GeneratedTokens, LanguageModel
+from irrun.openvino_genai.parsers import apply_parsers
 from irrun.openvino_genai.perf_metrics import PerfMetrics
 from irrun.openvino_genai.results import DecodedResults, EncodedResults
 from irrun.openvino_genai.settings import find_model, make_settings
-from irrun.openvino_genai.streamers import make_streamer
+from irrun.openvino_genai.streamers import TextParserStreamer, make_streamer
 from irrun.openvino_genai.tokenizer import TokenizedInputs, Tokenizer
 
 __all__ = ["LLMPipeline"]
@@ -133,6 +134,8 @@ class LLMPipeline(ConfiguredPipeline[GenerationConfig]):
         self._set_end_token(config)
         config.validate()
         is_text = not isinstance(inputs, (Tensor, TokenizedInputs))
+        if isinstance(streamer, TextParserStreamer):
+            streamer.reset()
         prompts = self._encode(inputs, config) if is_text else _Prompts(_list_rows(inputs))
         results = self._generate(
             prompts.rows, config, streamer, self._chat is not None or isinstance(inputs, ChatHistory)
@@ -159,7 +162,8 @@ class LLMPipeline(ConfiguredPipeline[GenerationConfig]):
                 self._chat.append({"role": "assistant", "content": texts[0]})
         if isinstance(inputs, str) and config.num_return_sequences == 1:
             return texts[0]
-        return DecodedResults(texts, **options)
+        messages = [streamer.get_parsed_message()] if isinstance(streamer, TextParserStreamer) else []
+        return DecodedResults(texts, apply_parsers(config.parsers, texts, messages), **options)
 
     __call__ = generate
 

@@ -107,7 +107,7 @@ def keep_default(value: Any) -> Any:
         RuntimeError: The value is not the default.
     """
     if value not in (None, [], ()):
-        raise RuntimeError("irrun does not support adapters, parsers and structured output")
+        raise RuntimeError("irrun does not support structured output")
     return value
 
 

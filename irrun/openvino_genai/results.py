@@ -38,13 +38,13 @@ class DecodedResults(_Results):
 
     Attributes:
         texts: The texts.
-        parsed: Always empty, since there are no parsers.
+        parsed: The messages that parsers made of the texts; none without parsers.
     """
 
-    def __init__(self, texts: Sequence[str] = (), **others: Any) -> None:
+    def __init__(self, texts: Sequence[str] = (), parsed: Sequence[Any] = (), **others: Any) -> None:
         super().__init__(**others)
         self.texts = list(texts)
-        self.parsed: list[Any] = []
+        self.parsed = list(parsed)
 
     def __str__(self) -> str:
         if len(self.texts) == 1:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, SupportsInt
 
 from irrun.openvino_genai.enumerations import StreamingStatus
+from irrun.openvino_genai.parsers import IncrementalParser, join_messages
 from irrun.openvino_genai.tokenizer import Tokenizer
 
-__all__ = ["StreamerBase", "TextStreamer", "make_streamer", "to_status"]
+__all__ = ["StreamerBase", "TextParserStreamer", "TextStreamer", "make_streamer", "to_status"]
 
 #: Number of last tokens whose text may become shorter with later tokens.
 DELAY = 3
@@ -104,6 +106,74 @@ class TextStreamer(StreamerBase):
         return to_status(self._callback(part)) if part else StreamingStatus.RUNNING
 
 
+class TextParserStreamer(TextStreamer):
+    """Converts tokens to parts of a text, and passes on what parsers find in them. Subclasses override `write`.
+
+    Args:
+        tokenizer: Converts tokens to texts.
+        parsers: The parsers.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, parsers: Sequence[IncrementalParser] = ()) -> None:
+        super().__init__(tokenizer, self._parse)
+        self._parsers = list(parsers)
+        self._message: dict[str, Any] = {"content": ""}
+
+    def write(self, message: Any) -> Any:
+        """Receive a message, and return whether to continue.
+
+        Raises:
+            RuntimeError: A subclass does not override it.
+        """
+        raise RuntimeError('Tried to call pure virtual function "TextParserStreamer::write"')
+
+    def _write(self, chunk: Any) -> StreamingStatus:
+        """Receive tokens or a part of a text."""
+        return self._parse(chunk) if isinstance(chunk, str) else TextStreamer.write(self, chunk)
+
+    def _parse(self, text: str) -> StreamingStatus:
+        message: dict[str, Any] = {}
+        status = StreamingStatus.RUNNING
+        for parser in self._parsers:
+            text = parser.parse(message, text, None)
+            status = parser.get_status()
+            if status is not StreamingStatus.RUNNING:
+                break
+        message["content"] = text
+        join_messages(self._message, message)
+        answer = to_status(self.write(message))
+        return answer if status is StreamingStatus.RUNNING else status
+
+    def get_parsed_message(self) -> dict[str, Any]:
+        """Return all messages, joined."""
+        return copy.deepcopy(self._message)
+
+    def reset(self) -> None:
+        """Start with a new text."""
+        self._message = {"content": ""}
+        for parser in self._parsers:
+            parser.reset()
+
+
+class _TokenWriter(StreamerBase):
+    """Passes tokens on to a streamer whose `write` receives messages.
+
+    Args:
+        streamer: The streamer.
+    """
+
+    def __init__(self, streamer: TextParserStreamer) -> None:
+        self._streamer = streamer
+
+    def write(self, token: SupportsInt | Sequence[SupportsInt]) -> StreamingStatus:
+        """Receive tokens."""
+        return self._streamer._write(token)
+
+    def end(self) -> None:
+        """Receive the end of the text."""
+        self._streamer.end()
+
+
 def to_status(value: Any) -> StreamingStatus:
     """Convert the result of a callback to a status. True is STOP; None and False are RUNNING."""
     if isinstance(value, StreamingStatus):
@@ -121,6 +191,8 @@ def make_streamer(streamer: Any, tokenizer: Tokenizer) -> StreamerBase | None:
     Raises:
         TypeError: The streamer is something else.
     """
+    if isinstance(streamer, TextParserStreamer):
+        return _TokenWriter(streamer)
     if streamer is None or isinstance(streamer, StreamerBase):
         return streamer
     if not callable(streamer):

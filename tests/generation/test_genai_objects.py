@@ -190,7 +190,7 @@ def test_the_first_time_of_speech_is_bounded():
 
 def test_other_options_keep_their_defaults():
     assert keep_default([]) == []
-    with pytest.raises(RuntimeError, match=r"^irrun does not support adapters, parsers and structured output$"):
+    with pytest.raises(RuntimeError, match=r"^irrun does not support structured output$"):
         keep_default([1])
 
 
