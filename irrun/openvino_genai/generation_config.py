@@ -34,7 +34,7 @@ __all__ = ["UNLIMITED", "GenerationConfig", "WhisperGenerationConfig"]
 #: The value of unset limits.
 UNLIMITED = 2**64 - 1
 #: Options for proposals from the prompt or a draft model, which affect the speed of greedy decoding, not its results.
-_PROPOSALS = ("assistant_confidence_threshold", "max_ngram_size", "num_assistant_tokens")
+_PROPOSALS = ("assistant_confidence_threshold", "branching_factor", "max_ngram_size", "num_assistant_tokens")
 
 
 class GenerationConfig(OptionSet):

@@ -413,7 +413,9 @@ def test_other_names_are_errors_that_say_so():
 
 
 def test_greedy_texts_are_the_same_with_proposed_tokens(folder, genai):
-    expected = genai.LLMPipeline(folder, "CPU", **CACHE_F32).generate(PROMPT, max_new_tokens=20)
+    pipe = genai.LLMPipeline(folder, "CPU", **CACHE_F32)
+    expected = pipe.generate(PROMPT, max_new_tokens=20)
+    assert pipe.generate(PROMPT, max_new_tokens=20, branching_factor=2) == expected
     config = genai.GenerationConfig()
     config.max_new_tokens, config.num_assistant_tokens, config.max_ngram_size = 20, 5, 3
     pipe = genai.LLMPipeline(folder, "CPU", prompt_lookup=True, **CACHE_F32)
