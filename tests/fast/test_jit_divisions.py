@@ -530,7 +530,7 @@ def test_compressed_weights_are_divided_into_parts_of_whole_groups_of_rows(rows,
 )
 def test_small_maps_of_winograds_algorithm_are_divided_into_rows_of_tiles(extent, size, channels, blocks):
     geometry = Geometry((extent, extent), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1))
-    assert len(winograd._Plan(geometry, *channels, size).blocks) == blocks
+    assert len(winograd._Plan(geometry, channels[0], channels[1], size).blocks) == blocks
 
 
 @pytest.mark.parametrize(("planes", "parts"), [(1, 1), (3, 1), (4, 2), (31, 15), (100, 16)])
