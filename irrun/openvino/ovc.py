@@ -20,20 +20,6 @@ from irrun.openvino.torch_modules import export_module, get_examples, is_module
 __all__ = ["convert_model", "name_producers"]
 
 
-#: Element types by the names of PyTorch's types.
-_TYPES = {
-    "bfloat16": "bf16",
-    "bool": "boolean",
-    "float16": "f16",
-    "float32": "f32",
-    "float64": "f64",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "int8": "i8",
-    "uint8": "u8",
-}
-
 #: The ending of the names of Results of ONNX models.
 _RESULT = "/sink_port_0"
 
@@ -110,7 +96,9 @@ def _add_unused_inputs(graph: Graph, examples: Mapping[str, Any]) -> None:
     for i, (name, value) in enumerate(examples.items()):
         layer = known.get(name)
         if layer is None:
-            element_type = ElementType.parse(_TYPES[str(value.dtype).removeprefix("torch.")])
+            dtype = str(value.dtype).removeprefix("torch.")
+            # NumPy has the other types, by the same names.
+            element_type = ElementType.parse("bf16") if dtype == "bfloat16" else ElementType.of(dtype)
             shape = shapes.PartialShape([shapes.UNBOUNDED] * value.ndim)
             attributes = {"element_type": element_type.name, "shape": str(shape)[1:-1]}
             port = Port(0, element_type, shape, (name,))
