@@ -14,7 +14,6 @@ from irrun.cli import ExampleCommand
 from irrun.cli.inputs import complete_files, model_argument
 from irrun.cli.numbers import IntegerRange, NumberRange
 from irrun.cli.options import RunOptions, against_option, choose_reference, run_options
-from irrun.formatting import format_count
 
 if TYPE_CHECKING:
     from irrun.data.labels import Array
@@ -352,7 +351,7 @@ def _write_cured(
 
 
 def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], show_all: bool, sort: str) -> None:
-    from irrun.cli.tables import print_lines, print_table
+    from irrun.cli.tables import print_lines, print_omitted, print_table
     from irrun.errors import to_one_line
     from irrun.inspection.comparison_table import LAYER_TITLES, OUTPUT_TITLES, make_layer_row, make_output_rows
     from irrun.inspection.keys import Selection
@@ -382,7 +381,7 @@ def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], s
         click.echo("")
         print_table(LAYER_TITLES, rows[: len(rows) - omitted], right=LAYER_TITLES[3:])
         if omitted:
-            click.echo(f"{format_count(omitted, 'more layer')}; --all prints {'it' if omitted == 1 else 'them'}")
+            print_omitted(omitted, "layer")
     if folded:
         text = "1 layer inherits an error" if folded == 1 else f"{folded} layers inherit errors"
         click.echo(f"{text}; --all prints them")

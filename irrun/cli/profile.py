@@ -13,7 +13,6 @@ from irrun.cli import ExampleCommand
 from irrun.cli.inputs import model_argument
 from irrun.cli.numbers import IntegerRange
 from irrun.cli.options import RunOptions, run_options
-from irrun.formatting import format_count
 
 if TYPE_CHECKING:
     from irrun.inspection.profile_table import Sort
@@ -142,7 +141,7 @@ def command(
 
 
 def _print_profile(result: Profile, by: Grouping, depth: int | None, sort: Sort, top: int | None) -> None:
-    from irrun.cli.tables import print_lines, print_table
+    from irrun.cli.tables import print_lines, print_omitted, print_table
     from irrun.errors import to_one_line
     from irrun.inspection.profile_table import (
         describe_candidates,
@@ -158,7 +157,7 @@ def _print_profile(result: Profile, by: Grouping, depth: int | None, sort: Sort,
     print_table(header, rows, right, names)
     omitted = len(result.group(by, depth)) - (top or sys.maxsize)
     if omitted > 0:
-        click.echo(f"{format_count(omitted, 'more row')}; --all prints {'it' if omitted == 1 else 'them'}")
+        print_omitted(omitted, "row")
     if result.openvino is not None:
         other = result.openvino
         click.echo("")

@@ -17,6 +17,7 @@ import click
 
 from irrun.cli.terminal import can_encode, find_width, measure_width, shorten_middle
 from irrun.errors import escape_unprintable
+from irrun.formatting import format_count
 
 __all__ = [
     "ValueList",
@@ -25,6 +26,7 @@ __all__ = [
     "format_seconds",
     "format_table",
     "print_lines",
+    "print_omitted",
     "print_table",
 ]
 
@@ -117,6 +119,11 @@ class _Column:
         if self.kind == "value":
             return _join(_split(cell), width)
         return textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+
+
+def print_omitted(count: int, noun: str) -> None:
+    """Print how many rows of a table are omitted, such as "2 more layers", and the option that prints them."""
+    click.echo(f"{format_count(count, f'more {noun}')}; --all prints {'it' if count == 1 else 'them'}")
 
 
 def print_table(
