@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["MEMORY", "PROCESSOR_TIME", "TIMEOUT", "limits_memory", "run_limited"]
+import pytest
+
+__all__ = ["MEMORY", "PROCESSOR_TIME", "TIMEOUT", "require_memory_limits", "run_limited"]
 
 #: Address space of a worker in bytes, most of which libraries reserve without using it.
 MEMORY = 4 << 30
@@ -22,10 +24,16 @@ TESTS = Path(__file__).parents[1]
 
 
 @functools.cache
-def limits_memory() -> bool:
+def _limits_memory() -> bool:
     """Return whether a process gets no more memory than it was limited to, unlike emulated ones."""
     program = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 29,) * 2); bytearray(1 << 30)"
     return b"MemoryError" in subprocess.run([sys.executable, "-c", program], capture_output=True).stderr
+
+
+def require_memory_limits() -> None:
+    """Skip a test where limits on the memory of processes have no effect."""
+    if not _limits_memory():
+        pytest.skip("the system does not limit the memory of processes, for example because it is emulated")
 
 
 def run_limited(script: Path, *arguments: str) -> str:
